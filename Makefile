@@ -24,6 +24,8 @@
 #   make man                    the manual pages, in out/man
 #   make release-dry            all that a release has, in dist/, without publishing it
 #   make release-same           builds it twice, in two folders: all files must have the same bytes
+#   make test-packages          what release-dry made, installed: deb, rpm, image; needs root and Debian
+#   make features               what users expect of the commands, a row each, in half a minute: docs/features.md
 #   make bench                  speed, beside the machine's peak: docs/performance.md
 #   make figures                what docs/measurements.md states
 #   make bench-gemm             matrix products as a share of the machine's peak, in under a minute
@@ -43,7 +45,7 @@ BACKENDS := cpu null $(if $(filter Darwin-arm64,$(shell uname -s)-$(shell uname 
 HAVE_CC  := $(shell command -v $(CC) 2>/dev/null)
 FUZZTIME ?= 20s
 
-.PHONY: vet test-go test-wgpu test-windows test-openai wheel test-wheel build demo demo-llama test test-op test-model test-quick conformance test-arm64 test-metal test-metal-shim test-rust test-browser test-deps check check-source staticcheck vulncheck outdated generated fuzz faults bench bench-gemm bench-ops bench-ops-gpu bench-train bench-onnx onnx-tests figures generate man release-files release-dry release-same clean
+.PHONY: vet test-go test-wgpu test-windows test-openai wheel test-wheel build demo demo-llama test test-op test-model test-quick conformance test-arm64 test-metal test-metal-shim test-rust test-browser test-deps check check-source staticcheck vulncheck outdated generated fuzz faults bench bench-gemm bench-ops bench-ops-gpu bench-train bench-onnx onnx-tests figures generate man release-files release-dry release-same test-packages features clean
 
 build:
 	@mkdir -p bin
@@ -107,7 +109,7 @@ test-model: test-deps
 	@test -n "$(MODEL)" && test -d models/$(MODEL) || { echo "usage: make test-model MODEL=NAME, where models/NAME is a folder"; exit 2; }
 	$(GO) test -vet=off ./models/$(MODEL)
 ifneq ($(HAVE_CC),)
-	CGO_ENABLED=1 $(GO) test -vet=off -run '(?i)^Test$(MODEL)$$|^TestVision$$/^$(MODEL)_' ./plugins/wgpu/backend
+	RLX_CONFORMANCE=all CGO_ENABLED=1 $(GO) test -vet=off -run '(?i)^Test$(MODEL)$$|^TestVision$$/^$(MODEL)_' ./plugins/wgpu/backend
 endif
 
 # What needs no backend processes: the compiler, the format, the models, the reference.
@@ -303,16 +305,22 @@ release-files:
 	@for f in out/release/man/*.1; do gzip -9nc $$f > out/release/man.gz/$$(basename $$f).gz; done
 	@$(GO) build -o out/release/sbom ./.ci/sbom
 
-# goreleaser takes long to build, so one that is installed is used. Images need docker with buildx and its daemon.
-# GOFLAGS is not that of CI's tests, because it would change the programs. Without a remote in git, as in a work tree
-# that was never pushed, goreleaser knows neither the commit nor its date; release-same builds in clones, which have
-# one.
-RELEASER ?= $(or $(shell command -v goreleaser 2>/dev/null),$(GO) run github.com/goreleaser/goreleaser/v2@v2.17.0)
+# goreleaser takes long to build, so one that is installed is used. Later versions need a module that some proxies
+# refuse. GOFLAGS is not that of CI's tests, because it would change the programs. Images need docker with buildx and
+# its daemon.
+RELEASER ?= $(or $(shell command -v goreleaser 2>/dev/null),$(GO) run github.com/goreleaser/goreleaser/v2@v2.15.4)
 release-dry:
-	GOFLAGS= RLX_VERSION=$$(.ci/release/version) SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) \
-	  $(RELEASER) release --snapshot --clean \
+	@docker buildx inspect >/dev/null 2>&1 || echo "images are not made: docker has no buildx here, or no daemon"
+	GOFLAGS= env $$(.ci/release/environment) $(RELEASER) release --snapshot --clean \
 	  --skip=publish$$(docker buildx inspect >/dev/null 2>&1 || echo ,docker)
 	.ci/release/formula dist > dist/rlx.rb
+
+# ARGS="deb" tries that one only.
+test-packages:
+	.ci/packages $(ARGS)
+
+features: build
+	.ci/features
 
 release-same:
 	RELEASER="$(RELEASER)" .ci/release/same

@@ -86,7 +86,7 @@ func checked(t *testing.T, names ...string) (out []*source) {
 	return out
 }
 
-// TestAPIFinds checks that TestAPI finds what it looks for.
+// TestAPIFinds checks that TestAPI finds faults.
 func TestAPIFinds(t *testing.T) {
 	const module = "github.com/rlx-go/rlx"
 	hidden, own := types.NewPackage(module+"/core/x", "x"), types.NewPackage(module, "rlx")

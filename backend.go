@@ -136,7 +136,7 @@ type Confinement struct {
 	Landlock int      `json:"landlock"`
 	Seccomp  bool     `json:"seccomp"` // whether system calls are filtered
 	Allowed  []string `json:"allowed"` // what the backend's declaration asked for and got, such as "gpu"
-	Reason   string   `json:"reason"`  // why a layer is missing; empty if none is
+	Reason   string   `json:"reason"`  // why a layer is missing; empty if all are present
 }
 
 // String describes the confinement briefly, such as "landlock 7, seccomp, allows gpu" or "none (turned off)".

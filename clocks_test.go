@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestNoClocks checks that no test fails because a machine is slow: a test may measure a time, but compares it with no
-// upper limit other than hangGuard, which ends a test that would never end, and is minutes long.
+// TestNoClocks checks that no test fails because a machine is slow. A test may measure a time, but the only upper limit
+// with which it may compare it is hangGuard, which ends a test that would never end, and is minutes long.
 func TestNoClocks(t *testing.T) {
 	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") {

@@ -175,8 +175,9 @@ var mayImport = map[string][]string{
 		"core/op",
 		"core/tensor", "internal/regular"},
 	"models/onnx/onnxpb": {},
+	"models/promptable":  {"models/nn", "core/hir", "core/op", "core/ir", "core/dtype"},
 	// the families
-	"models/...": {"models/nn", "models/arch", "core/hir", "core/op", "core/ir", "core/diag", "core/dtype",
+	"models/...": {"models/nn", "models/arch", "models/promptable", "core/hir", "core/op", "core/ir", "core/diag", "core/dtype",
 		"internal/tokenizer", "task"},
 
 	"spec":     {},
@@ -265,7 +266,8 @@ func TestImports(t *testing.T) {
 	}
 }
 
-// TestPlugins checks that a backend imports no other backend: what several need is in plugins/rpc or plugins/internal.
+// TestPlugins checks that a backend imports no other backend: code that several need is in plugins/rpc or
+// plugins/internal.
 func TestPlugins(t *testing.T) {
 	shared := []string{"rpc", "internal"}
 	for folder, allowed := range mayImport {
@@ -307,8 +309,8 @@ func matches(allowed []string, to string) bool {
 // forPrograms lists the packages that programs import to run models.
 var forPrograms = []string{".", "./patches", "./segment", "./text", "./train"}
 
-// neverLinks lists, for a program or package, what it must not depend on, even through others: a backend not the side
-// of the host, the side of the host no backend, and the compiler neither.
+// neverLinks lists, for a program or package, the packages on which it must not depend, even through others. A backend
+// must not depend on the host's side, the host's side not on a backend, and the compiler on neither.
 var neverLinks = map[string][]string{
 	"plugins/cpu": {"plugins/rpc/host", "plugins/rpc/internal/sandbox", "plugins/rpc/protocoltest", "compile",
 		"core/compile"},

@@ -38,8 +38,8 @@ func faultyBackend(name string) rlx.Backend { return rlxtest.CPU(name) }
 
 // faulty is the cpu backend, unless an environment variable sets a fault. A variable reaches only the backend with its
 // name: RLX_CRASHES_FAULT=crash ends the process in a run, RLX_WAITS_FAULT=wait makes the first run wait until it is
-// cancelled, RLX_LOADS_FAULT=wait the first load, and RLX_WRONG_FAULT=wrong makes results differ. RLX_OLD_FAULT=old
-// makes the backend one that cannot replace weights, and RLX_SETS_FAULT=fail makes SetWeights fail.
+// cancelled, RLX_LOADS_FAULT=wait does the same for the first load, and RLX_WRONG_FAULT=wrong makes results differ.
+// RLX_OLD_FAULT=old makes the backend unable to replace weights, and RLX_SETS_FAULT=fail makes SetWeights fail.
 type faulty struct{ backend.Backend }
 
 func (b faulty) Load(ctx context.Context, l device.Load) (device.Executable, error) {

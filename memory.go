@@ -36,7 +36,7 @@ func (b *Budget) largest() int64 {
 
 func part(what string, bytes int64) budget.Part { return budget.Part{What: what, Bytes: bytes} }
 
-// about sets the subject of an error that has none.
+// about sets the subject of an error without a subject.
 func about(subject string, err error) error {
 	if e, ok := err.(*diag.Error); ok && e.Subject == "" {
 		e.Subject = subject

@@ -48,7 +48,7 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// TestReserve checks what a session reserves before it loads methods.
+// TestReserve checks the memory that a session reserves before it loads methods.
 func TestReserve(t *testing.T) {
 	g := &ir.Graph{}
 	p := &program.Program{Method: "encode", ArenaSize: 100e6, IOSize: 10e6, Graph: g}

@@ -106,7 +106,7 @@ func list(values []Value) string {
 	return strings.Join(out, ", ")
 }
 
-// Input returns the input with a name. ok is false if there is none.
+// Input returns the input with a name. ok is false if the method has no such input.
 func (m *Method) Input(name string) (Value, bool) {
 	i := slices.IndexFunc(m.Inputs, func(v Value) bool { return v.Name == name })
 	if i < 0 {
@@ -119,7 +119,7 @@ func (m *Method) Input(name string) (Value, bool) {
 type Schedule struct {
 	Target string // "cpu", "wgpu", "cpu:x86-64-v4"
 	// Lowering lists the ops of the model that the compiler rewrote for the target, those that it left to the
-	// reference, and those that another backend runs. It is empty if there are none.
+	// reference, and those that another backend runs. It is empty if there are no such ops.
 	Lowering string
 	// Backends names the backends that run the segments, in order. It is empty if one backend runs the whole method.
 	Backends []string

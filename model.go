@@ -27,8 +27,9 @@ type OpenOptions struct {
 	// load it. Open verifies everything else.
 	Lazy bool
 	// Remember, if not empty, is a folder that records which files were verified in full, by digest, device, inode,
-	// size and times. The weights of a recorded file are not verified again. Only the user may be able to write to the
-	// folder. A change that affects none of these, such as by a failing disk or an administrator, is not noticed.
+	// size and times. The weights of a recorded file are not verified again. Only the user may have the right to write
+	// to the folder. A change that leaves all of these as they are, such as by a failing disk or an administrator, is
+	// not noticed.
 	Remember string
 	// Unverified skips the digests of the weights, so damage to them is not noticed. The structure is still verified.
 	Unverified bool
@@ -257,7 +258,7 @@ func (m *Model) Method(name string) (*Method, error) {
 // Model.Task; other programs do not need it.
 type Task = task.Task
 
-// Task returns the description of the task that the artifact declares, or nil if there is none.
+// Task returns the description of the task that the artifact declares, or nil if it declares no task.
 func (m *Model) Task() Task { return m.verified.Meta().Task }
 
 // Attachment returns a file that the artifact carries for its task, such as a tokenizer, after verifying its digest.
@@ -279,8 +280,8 @@ func (m *Model) Attachment(name string, limit int64) ([]byte, error) {
 }
 
 // Once returns the value that f returns, and calls f only if no earlier call with this key was successful. Packages for
-// tasks use it for what they compute once for each model, such as a parsed tokenizer. As for the keys of a context, the
-// type of key should belong to the package that calls Once.
+// tasks use it for values that they compute once for each model, such as a parsed tokenizer. As for the keys of a
+// context, the type of key should belong to the package that calls Once.
 func (m *Model) Once(key any, f func() (any, error)) (any, error) {
 	m.making.Lock()
 	defer m.making.Unlock()

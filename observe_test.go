@@ -39,7 +39,7 @@ return y=c
 	}
 }
 
-// TestCheck checks that Check accepts a correct backend, and names the step of one that is wrong.
+// TestCheck checks that Check accepts a correct backend, and names the step at which a backend is wrong.
 func TestCheck(t *testing.T) {
 	if _, err := mlp(t, session(t, tiny(t, tinymodel.MLP), rlx.Options{}), rlx.Request{Check: true}); err != nil {
 		t.Errorf("a right backend: %v", err)

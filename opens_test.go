@@ -12,9 +12,9 @@ import (
 	"testing"
 )
 
-// mayOpen lists the files of the commands and of what they import that may open or list files in other ways than
-// through internal/regular, internal/ctxio and internal/atomicfile, with the reason. Paths that users name must go
-// through these packages: a named pipe or /dev/zero would otherwise hold a command for ever.
+// mayOpen lists the files of the commands, and of packages that they import, that may open or list files in other ways
+// than through internal/regular, internal/ctxio and internal/atomicfile, with the reason. Paths that users name must go
+// through these packages: a named pipe or /dev/zero would otherwise block a command forever.
 var mayOpen = map[string]string{
 	"internal/regular/regular.go":                    "the place for regular files",
 	"internal/ctxio/ctxio.go":                        "the place for files that may block",

@@ -36,7 +36,7 @@ func TestRemember(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	at(time.Now().Add(time.Hour)) // a busy machine may take seconds to verify the file, and it is still new then
+	at(time.Now().Add(time.Hour)) // a busy machine may take seconds to verify the file, which then is still new
 	verify := func(path string, o rlx.OpenOptions) error {
 		m, err := rlx.Open(t.Context(), path, o)
 		if err == nil {
@@ -66,7 +66,7 @@ func TestRemember(t *testing.T) {
 		t.Fatalf("the record is %q, %v; want %q", text, err, stampOf(t, good))
 	}
 
-	// The record is that of another file, so damaged weights are found.
+	// The record belongs to another file, so damaged weights are found.
 	b[len(b)-1] ^= 1
 	bad := filepath.Join(dir, "bad.rlx")
 	write(bad, b)

@@ -24,11 +24,11 @@ type Options struct {
 	// Device is a Device.ID, or SoftwareDevice. Empty means the first device of the backend that is not a software
 	// device.
 	Device    string
-	Threads   int    // of the backend; 0 means as many as the process may use
+	Threads   int    // of the backend; 0 means all that the process may use
 	Precision string // precision of the operands of products, one of Facts.Precisions; empty means the default
-	// Fallbacks lists backends that may run segments of methods which Backend cannot run alone (see Method.Schedules).
-	// A session chooses one by its name; nil means those that FindBackend finds. It starts one, on its first device,
-	// when it loads a method that needs it.
+	// Fallbacks lists backends that may run segments of methods that Backend cannot run alone (see Method.Schedules). A
+	// session chooses one by its name; nil means the backends that FindBackend finds. It starts the backend, on its
+	// first device, when it loads a method that needs it.
 	Fallbacks []Backend
 
 	// Memory limits the memory of the session and its backend; nil means the memory that is free when the session
@@ -37,8 +37,8 @@ type Options struct {
 	Sandbox Sandbox
 	// Log receives the log of the backend and events of its process; nil means no log.
 	Log *slog.Logger
-	// Protocol receives every message between the host and the backends, as lines of text; nil means none is wanted. It
-	// must be safe for concurrent use if the session starts Fallbacks.
+	// Protocol, if not nil, receives every message between the host and the backends, as lines of text. It must be safe
+	// for concurrent use if the session starts Fallbacks.
 	Protocol io.Writer
 	Timeouts Timeouts
 }

@@ -24,6 +24,7 @@ import (
 	_ "github.com/rlx-go/rlx/models/llm" // the model families that Load recognises
 	_ "github.com/rlx-go/rlx/models/qwen3vl"
 	_ "github.com/rlx-go/rlx/models/sam"
+	_ "github.com/rlx-go/rlx/models/sam2"
 	_ "github.com/rlx-go/rlx/models/sam3"
 	_ "github.com/rlx-go/rlx/models/splat"
 )

@@ -13,7 +13,7 @@ import (
 	"github.com/rlx-go/rlx/core/diag"
 )
 
-// badFile is one way to break an artifact and the check that must notice.
+// badFile is an artifact that is broken in one way, and the check that must report it.
 type badFile struct {
 	check int
 	name  string

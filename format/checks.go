@@ -15,7 +15,8 @@ const (
 	checkLoop     = 47
 )
 
-// fail returns the error of a check. where is the section or part; at is the byte offset in it, or -1 for none.
+// fail returns the error of a check. where is the section or part; at is the byte offset in it, or -1 if there is no
+// offset.
 func fail(check int, where string, at int64, format string, args ...any) error {
 	if at >= 0 {
 		where = fmt.Sprintf("%s, byte %d", where, at)

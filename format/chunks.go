@@ -107,8 +107,8 @@ func digestTest(r io.ReaderAt, base int64, digests []byte) chunkTest {
 	}
 }
 
-// crcTest returns a test that compares chunks at base with their CRC-32C. It takes a fifth of the time and is meant for
-// reading back what was just written, when nobody can have forged it.
+// crcTest returns a test that compares chunks at base with their CRC-32C. It takes a fifth of the time of the digests.
+// It is for reading back a file that was just written, when nobody can have forged it.
 func crcTest(r io.ReaderAt, base int64, crcs []uint32) chunkTest {
 	return func(i, off, size int64, buf []byte) (bool, error) {
 		h := crc32.New(castagnoli)

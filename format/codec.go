@@ -199,7 +199,7 @@ func (d *decoder) objectOf(least, most int, what string) int {
 	return n
 }
 
-// key reads the name of a field, which must be name: fields are sorted, and none may be missing.
+// key reads the name of the next field, which must be name: fields are sorted, and none may be missing.
 func (d *decoder) key(name string) {
 	if !d.want(kindStr, "a field's name") {
 		return
@@ -339,7 +339,7 @@ func decodeList[T any](d *decoder, limit, least int, what string, item func() T)
 	return out
 }
 
-// leastOf returns the length of the shortest encoding of a T, that of its zero value.
+// leastOf returns the length of the shortest encoding of a T, which is that of its zero value.
 func leastOf[T any](encode func(*T, *encoder)) int {
 	return len(encoded(func(e *encoder) { encode(new(T), e) }))
 }

@@ -56,7 +56,7 @@ type presence uint8
 
 const (
 	always      presence = iota
-	sometimes            // if it has contents
+	sometimes            // a section that the file has only if it has contents
 	withWeights          // these sections are all there or all missing: there if a weight has bytes
 )
 

@@ -27,8 +27,8 @@ y = custom x {abs=0.5, expansion=@acme.wave, name="acme.wave", own={a=1, b=2.5, 
 return y=y
 `
 
-// TestCustom checks that a program with a custom op survives being written and read, and that the verifier finds what
-// is wrong in one.
+// TestCustom checks that a program with a custom op survives being written and read, and that the verifier finds faults
+// in the op.
 func TestCustom(t *testing.T) {
 	p := build(t, customText, "npu", nil)
 	encode := func(change func(g *rawGraph)) []byte {

@@ -99,7 +99,7 @@ func TestReadErrors(t *testing.T) {
 }
 
 // mutate changes a few things in an artifact: it sets numbers to edge cases, to nearby values and to one another, and
-// changes order and number of items.
+// changes the order and number of items.
 func mutate(r *rand.Rand, c *contents) {
 	number := func(x *int64) {
 		edges := []int64{0, 1, -1, 255, 256, 257, 512, 1 << 20, 1 << 32, 1 << 40, 1<<40 + 1, 1 << 62, 1<<63 - 1,
@@ -382,8 +382,8 @@ func checkRun(t testing.TB, p *program.Program) {
 }
 
 // roundedSo reports whether a plan of our own for the same graph gives the same value. The graph may compare values
-// that only rounding tells apart, as the condition of a loop does, and programs round while a graph without a plan does
-// not.
+// that differ only by rounding, as the condition of a loop does. A program rounds values, and a graph without a plan
+// does not.
 func roundedSo(t testing.TB, p *program.Program, name string, got *tensor.Array, syms map[string]int64,
 	inputs map[string]*tensor.Array, weights []byte) bool {
 	t.Helper()

@@ -30,7 +30,7 @@ const (
 	HeaderSize   = 128
 	EntrySize    = 80
 	SectionAlign = 64       // of msgpack sections and CHNK
-	WeightsAlign = 64 << 10 // of WGTS: the largest page size in use, so that it can be mapped anywhere
+	WeightsAlign = 64 << 10 // alignment of WGTS: the largest page size in use, so that it can be mapped anywhere
 	ChunkSize    = 4 << 20  // of WGTS, each with a digest
 	digestSize   = 32
 
@@ -63,7 +63,7 @@ const (
 	MaxPrograms      = 256
 	MaxMethods       = 64
 	MaxSignature     = 1024    // inputs, or outputs, of a method
-	MaxNodes         = 1 << 20 // of a program, with those of a body for each attribute that refers to it
+	MaxNodes         = 1 << 20 // of a program; a body counts once for each attribute that refers to it
 	MaxBodies        = 4096    // of a program
 	MaxOps           = 4096    // distinct ops that one program counts
 	MaxSteps         = 1 << 21
@@ -86,7 +86,7 @@ const (
 	MemoryPerOperand = 256
 )
 
-// StructureMemory returns the memory that a process needs for the structure, in bytes. size is that of the msgpack
+// StructureMemory returns the memory that a process needs for the structure, in bytes. size is the size of the msgpack
 // sections in bytes.
 func StructureMemory(size int64, loaded ...*program.Program) int64 {
 	n := MemoryPerByte * size

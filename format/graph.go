@@ -15,7 +15,7 @@ type rawGraph struct {
 	at             int64 // byte offset in the section, as in all raw types
 	method, target string
 	nesting        int64     // depth of bodies; without bodies 0
-	bodies         []rawBody // graphs that attributes refer to, each after those that it refers to
+	bodies         []rawBody // graphs to which attributes refer, each after the graphs to which it refers
 	syms           ir.Syms
 	nodes          []rawNode
 	outputs        []rawOutput
@@ -54,7 +54,7 @@ type rawOptional struct {
 // rawDType is the name of an element type, which may be unknown.
 type rawDType string
 
-// rawRef is the number of a body, or -1 for none.
+// rawRef is the number of a body, or -1.
 type rawRef int64
 
 type rawType struct {
@@ -140,7 +140,7 @@ func encodeNodes(e *encoder, nodes []rawNode, outputs []rawOutput) {
 	}
 }
 
-// nodeCounter reads the nodes of a graph and its bodies and limits their number and that of their operands.
+// nodeCounter reads the nodes of a graph and its bodies, and limits the number of nodes and of operands.
 type nodeCounter struct {
 	d               *decoder
 	count, operands int
@@ -439,7 +439,7 @@ func nodesOf(g *ir.Graph, bodies map[string]rawRef) (nodes []rawNode, outputs []
 	return nodes, outputs
 }
 
-// rawDTypeOf returns the name of an element type, or "" if the attribute names none.
+// rawDTypeOf returns the name of an element type, or "" for dtype.Invalid, if the attribute has no type.
 func rawDTypeOf(d dtype.DType) rawDType {
 	if d == dtype.Invalid {
 		return ""
@@ -447,7 +447,8 @@ func rawDTypeOf(d dtype.DType) rawDType {
 	return rawDType(d.String())
 }
 
-// typeOf returns a type as stored in a node. A node with several results has none: an empty element type and no dims.
+// typeOf returns a type as stored in a node. A node with several results has no type: an empty element type and no
+// dims.
 func typeOf(t ir.Type) rawType {
 	if t.DType == dtype.Invalid {
 		return rawType{}

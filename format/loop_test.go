@@ -75,8 +75,8 @@ func loopArtifact(t testing.TB) (Artifact, []Weight) {
 		Programs: []*program.Program{build(t, loopText, "portable", dir)}}, weights
 }
 
-// TestLoop checks that a program with loops survives encoding, and that every change to what a file says about them is
-// found.
+// TestLoop checks that a program with loops survives encoding, and that the verifier finds every change of the data
+// about the loops.
 func TestLoop(t *testing.T) {
 	p := loopProgram(t)
 	b, err := EncodeProgram(p)

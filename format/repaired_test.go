@@ -10,8 +10,8 @@ import (
 	"github.com/rlx-go/rlx/core/diag"
 )
 
-// repair recomputes all digests of a file, as someone would who damages it on purpose: those of the chunks, of the
-// sections, the root and the CRC. It leaves out what the table does not describe sensibly.
+// repair recomputes all digests of a file, like somebody who damages it on purpose: those of the chunks, of the
+// sections, the root and the CRC. It leaves out parts that the table does not describe sensibly.
 func repair(b []byte) {
 	n := int(min(parseHeader(b).sections, 64))
 	table := b[HeaderSize:]

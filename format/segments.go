@@ -164,7 +164,7 @@ func sourcesOf(list []rawSource) (out []program.Source) {
 	return out
 }
 
-// check runs checks 17, 18 and 28 on the signature of a method. The signature need not be that of a single program.
+// check runs checks 17, 18 and 28 on the signature of a method. No single program need have this signature.
 func (m *Method) check(where string, at int64) error {
 	if err := checkSyms(m.Syms, where, at); err != nil {
 		return err

@@ -126,8 +126,8 @@ func TestTask(t *testing.T) {
 			return bytes.Replace(b, append([]byte("\xa9mask_side"), byte(full.MaskSide)), []byte("\xa9mask_side\x00"),
 				1)
 		},
-		"task has 19 fields; want 20 to 24": func(b []byte) []byte {
-			return bytes.Replace(b, []byte("segment\xde\x00\x18"), []byte("segment\xde\x00\x13"), 1)
+		"task has 19 fields; want 20 to 26": func(b []byte) []byte {
+			return bytes.Replace(b, []byte("segment\xde\x00\x1a"), []byte("segment\xde\x00\x13"), 1)
 		},
 		`field "mask_sidE"; want`: func(b []byte) []byte {
 			return bytes.Replace(b, []byte("mask_side"), []byte("mask_sidE"), 1)

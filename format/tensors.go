@@ -29,7 +29,7 @@ type Tensor struct {
 	Mutable      bool    // see Weight.Mutable
 }
 
-// Attachment reports whether the type is that of an attachment, u8[n]: the bytes of a file.
+// Attachment reports whether the type is u8[n], the type of an attachment: the bytes of a file.
 func (t *Tensor) Attachment() bool { return t.Type.DType == dtype.U8 && t.Type.Rank() == 1 }
 
 // Directory lists the weights by offset.

@@ -203,7 +203,7 @@ func (v *Verified) Program(method, target string) (*program.Program, bool) {
 // Weights returns the weight directory.
 func (v *Verified) Weights() *Directory { return v.dir }
 
-// WeightsSection returns the byte range of the weights in the file; the size is 0 if there are none.
+// WeightsSection returns the byte range of the weights in the file. Without weights, the size is 0.
 func (v *Verified) WeightsSection() (offset, size int64) { return v.c.weights() }
 
 // File returns the open file, or nil if Verify made v.

@@ -28,7 +28,7 @@ func (c *container) section(k Kind) (*Section, bool) {
 	return &c.sections[i], true
 }
 
-// weights returns the byte range of WGTS; the size is 0 if there is none.
+// weights returns the byte range of WGTS. If the file has no such section, the size is 0.
 func (c *container) weights() (offset, size int64) {
 	if w, ok := c.section(KindWeight); ok {
 		return w.Offset, w.Size

@@ -64,8 +64,8 @@ func checkContents(c *contents, weights int64, p Policy) (*Directory, []*program
 	return dir, programs[:whole:whole], splits, checkMemory(programs, weights, p)
 }
 
-// checkMutable is the part of checks 15 and 23 for MUTW: it lists weights in ascending order, each a param of a
-// program. An attachment is none.
+// checkMutable is the part of checks 15 and 23 for MUTW. The section lists weights in ascending order, each a param of
+// a program and not an attachment.
 func checkMutable(list []int64, dir *Directory, programs []*program.Program) error {
 	if len(list) == 0 {
 		return nil

@@ -46,7 +46,7 @@ func checkGraph(r *rawGraph, dir *Directory) (*ir.Graph, []*body, error) {
 // body is a graph that attributes may refer to, or the graph of a program.
 type body struct {
 	*ir.Graph
-	depth int // 0 without bodies of its own, 1 if these have none, and so on
+	depth int // 0 without bodies of its own, 1 if its bodies have no bodies, and so on
 	nodes int // of the graph, and of a body for each attribute that refers to it
 	used  bool
 
@@ -238,7 +238,7 @@ func (b *graphBuilder) node(i int) error {
 // failure makes an error of a check that names a node.
 type failure func(check int, format string, args ...any) error
 
-// operands returns the operands of node n by position, with nil for those that are left out.
+// operands returns the operands of node n by position. An absent operand is nil.
 func (b *graphBuilder) operands(r *rawNode, n *ir.Node, bad failure) ([]*ir.Node, error) {
 	in := make([]*ir.Node, max(len(r.in), len(n.Op.Operands)))
 	set := func(k int, x int64) error {
@@ -341,8 +341,8 @@ func (b *graphBuilder) op(r *rawNode, bad failure) (*ir.OpDef, any, error) {
 	return def, attrs, nil
 }
 
-// attr returns the value of an attribute, with names of element types and numbers of bodies replaced by what they
-// stand for.
+// attr returns the value of an attribute. It replaces names of element types by the types, and numbers of bodies by the
+// graphs.
 func (b *graphBuilder) attr(def *ir.OpDef, a ir.Attr, bad failure) (any, error) {
 	switch v := a.Value.(type) {
 	case rawDType:
@@ -365,7 +365,7 @@ func (b *graphBuilder) attr(def *ir.OpDef, a ir.Attr, bad failure) (any, error) 
 	return a.Value, nil
 }
 
-// attrType returns the element type that an attribute names; an empty name stands for none.
+// attrType returns the element type that an attribute names. An empty name means no type.
 func attrType(op, attr string, name rawDType, bad failure) (dtype.DType, error) {
 	d, ok := name.parse()
 	if !ok && name != "" {

@@ -5,10 +5,10 @@ import (
 	"github.com/rlx-go/rlx/core/program"
 )
 
-// checkNested runs those of checks 29 to 37 and 47 that concern the programs of loops: the bodies that attributes of an
-// op with programs of its own refer to. Each has a plan and a schedule, and no other body has. It returns the programs
-// by their graphs. Bodies come after those that they refer to, so their depth is bounded and no program contains
-// itself.
+// checkNested runs checks 29 to 37 and 47 on the programs of loops, as far as these checks concern them. These are the
+// bodies to which attributes of an op with programs of its own refer. Each has a plan and a schedule, and no other body
+// has them. It returns the programs by their graphs. A body comes after the bodies to which it refers, so its depth is
+// bounded and no program contains itself.
 func checkNested(target string, bodies []*body, pl *rawPlan, s *rawSched, dir *Directory) (
 	map[*ir.Graph]*program.Program, error) {
 	made := map[*ir.Graph]*program.Program{}

@@ -21,7 +21,7 @@ type Artifact struct {
 	Programs []*program.Program // of methods that are not divided
 	Splits   []*program.Split   // of methods in segments
 	// Sources, if not nil, returns Meta.Sources again, now with their digests. Write calls it after it has streamed the
-	// weights, so that the caller can hash its files meanwhile.
+	// weights, so that the caller can hash its files in the meantime.
 	Sources func() ([]Source, error)
 }
 
@@ -86,7 +86,7 @@ func Write(ctx context.Context, path string, a Artifact, weights []Weight) (Info
 	return Info{v.Root(), w.size}, f.Commit()
 }
 
-// readBack verifies the file as Open does, but compares the weights' chunks by CRC, with what was hashed.
+// readBack verifies the file as Open does, but compares the chunks of weights with the CRCs of the written data.
 func (w *writer) readBack(r io.ReaderAt) (*Verified, error) {
 	v, err := Verify(r, w.size, Policy{Weights: None})
 	if err != nil {

@@ -186,8 +186,8 @@ func TestDistinctEnds(t *testing.T) {
 	}
 }
 
-// TestCandidateBytes checks the bound on memory, which does not depend on the size of the image, against what is
-// allocated.
+// TestCandidateBytes compares the bound on memory, which does not depend on the size of the image, with the allocated
+// memory.
 func TestCandidateBytes(t *testing.T) {
 	s, o := oneMask(1024), EverythingOptions{Side: 64} // 4096 candidates
 	g := s.geometry(4096, 4096)

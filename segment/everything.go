@@ -99,7 +99,7 @@ type Dropped struct {
 	Unstable int `json:"unstable"` // empty masks, and others whose stability is below MinStability
 	Same     int `json:"same"`     // masks whose IoU with a better one is above MaxOverlap
 	Hidden   int `json:"hidden"`   // masks that smaller ones cover almost entirely
-	// IoU and Stability are those of the mask that came closest to both bounds, or 0 if there is none.
+	// IoU and Stability are those of the mask that came closest to both bounds, or 0 without such a mask.
 	IoU       float32 `json:"closest_iou"`
 	Stability float32 `json:"closest_stability"`
 
@@ -220,8 +220,8 @@ func (o EverythingOptions) distinct(ctx context.Context, all []candidate, d *Dro
 	return out, nil
 }
 
-// minVisible is the lowest share of a region's mask that must be left after smaller regions have taken their pixels.
-// What is left of an object whose parts are regions, too, is often a seam a few pixels wide, which is no object.
+// minVisible is the lowest share of a region's mask that must be left after smaller regions have taken their pixels. An
+// object whose parts are regions, too, often has only a seam a few pixels wide left, which is not an object.
 const minVisible = 0.05
 
 // draw draws a region into the pixels of a label image that are still 0, and sets its area and box to those of the
@@ -264,7 +264,7 @@ func (s *spec) draw(labels *image.Gray16, r *Region, logits []float32, h, w int,
 }
 
 // number drops the regions that draw did not draw, counts them in d, and numbers the others from 1, the largest first,
-// also in the label image. all are those of distinct; the label of all[i] is i+1.
+// also in the label image. all are the regions of distinct; the label of all[i] is i+1.
 func number(labels *image.Gray16, all []Region, d *Dropped) (out []Region) {
 	to := make([]uint16, len(all)+1)
 	for i, r := range slices.Backward(all) {

@@ -62,8 +62,8 @@ func TestCandidates(t *testing.T) {
 	}
 }
 
-// TestDraw checks that the image has the label of a region where no other is, and that the region has the area and box
-// of its mask.
+// TestDraw checks that the image has the label of a region where no other region is, and that the region has the area
+// and box of its mask.
 func TestDraw(t *testing.T) {
 	s := small()
 	g := s.geometry(16, 16)
@@ -91,8 +91,8 @@ func TestDraw(t *testing.T) {
 	}
 }
 
-// TestNumber checks that a region of which only a seam is left gives its pixels to the region behind it, and that the
-// label image has each region's visible pixels, the largest region as number 1.
+// TestNumber checks that a region with only a seam left gives its pixels to the region behind it, and that the label
+// image has each region's visible pixels, the largest region as number 1.
 func TestNumber(t *testing.T) {
 	s := newSpec(128, 4)
 	s.Tokens, s.BestFirst, s.BestLast = 1, 0, 0

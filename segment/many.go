@@ -65,7 +65,7 @@ func (m *Image) decode(ctx context.Context, prompts []Prompts,
 		if err != nil {
 			return fmt.Errorf("prompt %d: %w", i, err)
 		}
-		req.Inputs[t.EmbeddingInput] = m.Embedding
+		m.addTo(req)
 		r, err := m.s.run.Run(ctx, req)
 		if err == nil {
 			err = each(i, r, 0)
@@ -78,13 +78,14 @@ func (m *Image) decode(ctx context.Context, prompts []Prompts,
 		x := groups[n]
 		for at := 0; at < len(x.of); at += t.MaxPrompts {
 			of := x.of[at:min(at+t.MaxPrompts, len(x.of))]
-			r, err := m.s.run.Run(ctx, rlx.Request{Method: t.BatchMethod, Inputs: map[string]rlx.Tensor{
-				t.EmbeddingInput: m.Embedding,
+			req := rlx.Request{Method: t.BatchMethod, Inputs: map[string]rlx.Tensor{
 				t.PointsInput: {DType: rlx.F32, Shape: []int{len(of), n, 2},
 					Data: tensor.Bytes(x.points[2*n*at:][:2*n*len(of)])},
 				t.LabelsInput: {DType: rlx.I32, Shape: []int{len(of), n},
 					Data: tensor.Bytes(x.labels[n*at:][:n*len(of)])},
-			}})
+			}}
+			m.addTo(req)
+			r, err := m.s.run.Run(ctx, req)
 			for i := 0; err == nil && i < len(of); i++ {
 				err = each(of[i], r, i)
 			}
@@ -175,14 +176,6 @@ func (m *Image) EverythingMasks(ctx context.Context, o EverythingOptions, each f
 // tensors.
 func (s *Segmenter) EverythingMemory(size image.Point, o EverythingOptions) int64 {
 	t, n := s.spec, 2*int64(size.X)*int64(size.Y)+s.Memory(size, Best)
-	method, err := s.run.Model().Method(t.PromptMethod)
-	if err != nil {
-		panic("BUG: " + err.Error()) // the verifier has checked that it exists
-	}
-	for _, v := range method.Outputs {
-		if v.Name == t.MasksOutput {
-			n += t.candidateBytes(int(v.Shape[2].Max), int(v.Shape[3].Max), t.geometry(size.X, size.Y), o.explicit())
-		}
-	}
-	return n
+	h, w := s.maskSize()
+	return n + t.candidateBytes(int(h), int(w), t.geometry(size.X, size.Y), o.explicit())
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/internal/imaging"
+	"github.com/rlx-go/rlx/task"
 )
 
 // A Mask is a mask of the size of the image.
@@ -29,7 +30,8 @@ const (
 
 // postprocess turns the logits [Tokens,h,w] and the predicted qualities iou [Tokens] into masks. The logits are resized
 // to the square bilinearly (half-pixel centres, no antialiasing), cropped to the image inside it, resized in the same
-// way to the image, and compared with Threshold. Errors are *diag.Error with code.MaskChoice or code.NoBestMask.
+// way to the image, and compared with Threshold. With ResizeStretch they are resized to the image at once.
+// Errors are *diag.Error with code.MaskChoice or code.NoBestMask.
 func (s *spec) postprocess(logits []float32, h, w int, iou []float32, g geometry, c Choice) ([]Mask, error) {
 	if len(logits) != s.Tokens*h*w || len(iou) != s.Tokens || h < 1 || w < 1 {
 		panic(
@@ -49,11 +51,15 @@ func (s *spec) postprocess(logits []float32, h, w int, iou []float32, g geometry
 }
 
 // maskBytes returns the peak number of bytes that postprocess needs in addition to the logits: every mask that it
-// returns and, for one of them, the logits at the size of the square and at the width of the image.
-func (s *spec) maskBytes(g geometry, c Choice) int64 {
+// returns and, for one of them, the logits at the size of the square and at the width of the image. Logits have at most
+// the given number of rows.
+func (s *spec) maskBytes(rows int64, g geometry, c Choice) int64 {
 	n := int64(1)
 	if c == All {
 		n = int64(s.Tokens)
+	}
+	if s.Resize == task.ResizeStretch {
+		return n*int64(g.Width)*int64(g.Height) + 4*rows*int64(g.Width)
 	}
 	return n*int64(g.Width)*int64(g.Height) + 4*int64(g.ScaledH)*(int64(g.ScaledW)+int64(g.Width))
 }
@@ -100,9 +106,14 @@ func (s *spec) choose(c Choice, iou []float32) ([]int, error) {
 
 // upscale returns the mask of one token. It computes only the part of the square that the image covers.
 func (s *spec) upscale(logits []float32, h, w int, g geometry) *image.Gray {
-	crop := func(y int, dst []float32) { copy(dst, logits[y*w:][:w]) }
-	square := imaging.Resize(w, h, 1, imaging.Bilinear(w, s.Size, false)[:g.ScaledW],
-		imaging.Bilinear(h, s.Size, false)[:g.ScaledH], false, crop)
+	square := logits
+	if s.Resize == task.ResizeStretch { // the published code resizes logits to the image at once
+		g.ScaledW, g.ScaledH = w, h
+	} else {
+		crop := func(y int, dst []float32) { copy(dst, logits[y*w:][:w]) }
+		square = imaging.Resize(w, h, 1, imaging.Bilinear(w, s.Size, false)[:g.ScaledW],
+			imaging.Bilinear(h, s.Size, false)[:g.ScaledH], false, crop)
+	}
 	out := image.NewGray(image.Rect(0, 0, g.Width, g.Height))
 	xs, ys := imaging.Bilinear(g.ScaledW, g.Width, false), imaging.Bilinear(g.ScaledH, g.Height, false)
 	wide, line, threshold := make([]float32, 0, g.ScaledH*g.Width), make([]float32, g.Width), float32(s.Threshold)

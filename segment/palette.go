@@ -30,8 +30,8 @@ func hsv(hue, saturation, value int) color.NRGBA {
 	return color.NRGBA{uint8(c[0]), uint8(c[1]), uint8(c[2]), 255}
 }
 
-// Picture returns the label image for people and programs to read: with up to 255 regions an image whose indices are
-// the labels and whose colours are those of Palette, with more the 16-bit labels as they are.
+// Picture returns the label image for people and programs to read. With up to 255 regions it is an image whose indices
+// are the labels and whose colours are those of Palette. With more regions it has the 16-bit labels themselves.
 func (s *Segmentation) Picture() image.Image {
 	if len(s.Regions) > 255 {
 		return s.Labels
@@ -46,7 +46,7 @@ func (s *Segmentation) Picture() image.Image {
 }
 
 // Overlay draws the regions over the image, each tinted and outlined in the colour that Palette has for its label. From
-// label 256 on, the colours repeat from that of 1.
+// label 256 on, the colours repeat from that of label 1.
 func (s *Segmentation) Overlay(img image.Image) *image.NRGBA {
 	out, palette := imaging.NRGBA(img), Palette()
 	w, h := out.Rect.Dx(), out.Rect.Dy()

@@ -29,15 +29,18 @@ type Prompts struct {
 }
 
 // prompt returns the points [1,N,2] (f32, x and y in pixels of the square) and the labels [1,N] (i32) of p. The corners
-// of the box follow the points; without a box, a padding point does. Errors are *diag.Error with code.MaskPrompt: there
-// is no point and no box, one is outside the image, the box is empty, or there are more than MaxPoints. It ignores the
-// mask; see maskPrompt.
+// of the box follow the points; without a box, or with PadBoxes, a padding point goes last. Errors are *diag.Error with
+// code.MaskPrompt: there is no point and no box, one is outside the image, the box is empty, or there are more than
+// MaxPoints. It ignores the mask; see maskPrompt.
 func (s *spec) prompt(p Prompts, g geometry) (points []float32, labels []int32, err error) {
 	if len(p.Points) == 0 && p.Box == nil {
 		return nil, nil, diag.New(code.MaskPrompt, "", "no prompt").WithHint("give at least one point or a box")
 	}
 	extra, what := 1, "one padding point"
-	if p.Box != nil {
+	switch {
+	case p.Box != nil && s.PadBoxes:
+		extra, what = 3, "two corners of the box and a padding point"
+	case p.Box != nil:
 		extra, what = 2, "two corners of the box"
 	}
 	if n := len(p.Points) + extra; n > s.MaxPoints {
@@ -80,7 +83,8 @@ func (s *spec) prompt(p Prompts, g geometry) (points []float32, labels []int32, 
 		}
 		add(b.X0, b.Y0, s.Labels.BoxStart)
 		add(b.X1, b.Y1, s.Labels.BoxEnd)
-	} else {
+	}
+	if p.Box == nil || s.PadBoxes {
 		points, labels = append(points, 0, 0), append(labels, s.Labels.Pad)
 	}
 	return points, labels, nil

@@ -24,8 +24,8 @@ func EncodeRLE(m *image.Gray) RLE {
 	return RLE{[2]int{m.Rect.Dy(), m.Rect.Dx()}, compress(columnRuns(m))}
 }
 
-// columnRuns returns the lengths of runs down the columns. It goes through the mask by rows, as it lies in memory, and
-// keeps the places at which a pixel differs from the one above it.
+// columnRuns returns the lengths of runs down the columns. It goes through the mask by rows, in the order of memory,
+// and keeps the places at which a pixel differs from the one above it.
 func columnRuns(m *image.Gray) []int {
 	w, h := m.Rect.Dx(), m.Rect.Dy()
 	if w == 0 || h == 0 {
@@ -85,8 +85,8 @@ func compress(runs []int) string {
 // maxMaskPixels bounds the masks that an RLE may describe. It is the limit of images.
 const maxMaskPixels = 1 << 28
 
-// Runs returns the lengths of the runs, COCO's uncompressed counts. The error matches ErrImage if r is no mask: its
-// runs must be as many pixels as its size says.
+// Runs returns the lengths of the runs, COCO's uncompressed counts. If r is not a mask, whose runs have as many pixels
+// as its size says, the error matches ErrImage.
 func (r RLE) Runs() ([]int, error) {
 	bad := func(format string, args ...any) ([]int, error) {
 		return nil, diag.New(code.Image, "run lengths", format, args...)

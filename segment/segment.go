@@ -17,6 +17,7 @@ import (
 	"context"
 	"image"
 	"io"
+	"maps"
 
 	"github.com/rlx-go/rlx"
 	"github.com/rlx-go/rlx/core/code"
@@ -65,10 +66,10 @@ func New(r rlx.Runner) (*Segmenter, error) {
 	return &Segmenter{r, (*spec)(t)}, nil
 }
 
-// Facts tells what a model takes and gives.
+// Facts describes the inputs and outputs of a model.
 type Facts struct {
 	Size      int // side of the square, in pixels, to which images are scaled and padded
-	MaxPoints int // of a prompt; the corners of a box count, and padding counts as one point if there is no box
+	MaxPoints int // of a prompt; the corners of a box count, and without a box padding counts as one point
 	MaskSide  int // side of Prompts.Mask in logits; 0 if the model takes no masks
 	Masks     int // masks that the model makes for a prompt; a Choice selects among them
 	// Best chooses among masks BestFirst to BestLast.
@@ -84,7 +85,8 @@ func (s *Segmenter) Facts() Facts {
 // An Image is an image that a model has encoded. Finding masks in it is fast. Its methods may be called repeatedly and
 // concurrently.
 type Image struct {
-	Embedding rlx.Tensor // as the model gives it
+	Embedding rlx.Tensor            // as the model gives it
+	Features  map[string]rlx.Tensor // further tensors of the image, by name, if the model has any
 
 	s    *Segmenter
 	size image.Point
@@ -100,7 +102,14 @@ func (s *Segmenter) Encode(ctx context.Context, img image.Image) (*Image, error)
 	if err != nil {
 		return nil, err
 	}
-	return &Image{r.Outputs[t.Embedding], s, img.Bounds().Size()}, nil
+	out := &Image{Embedding: r.Outputs[t.Embedding], s: s, size: img.Bounds().Size()}
+	for _, name := range t.Features {
+		if out.Features == nil {
+			out.Features = map[string]rlx.Tensor{}
+		}
+		out.Features[name] = r.Outputs[name]
+	}
+	return out, nil
 }
 
 // Masks finds the object of prompts. Errors match ErrPrompt, ErrChoice or ErrNoBest, or are those of rlx.Session.Run.
@@ -112,12 +121,18 @@ func (m *Image) Masks(ctx context.Context, p Prompts, c Choice) ([]Mask, error) 
 	if err != nil {
 		return nil, err
 	}
-	req.Inputs[m.s.spec.EmbeddingInput] = m.Embedding
+	m.addTo(req)
 	r, err := m.s.run.Run(ctx, req)
 	if err != nil {
 		return nil, err
 	}
 	return m.s.masks(r, 0, m.size, c)
+}
+
+// addTo adds what the model knows about the image to a run.
+func (m *Image) addTo(req rlx.Request) {
+	req.Inputs[m.s.spec.EmbeddingInput] = m.Embedding
+	maps.Copy(req.Inputs, m.Features)
 }
 
 // Check checks prompts and a choice for an image of the given size, without a run. Masks does the same; call Check to
@@ -193,5 +208,20 @@ func (s *Segmenter) MaskPrompt(mask image.Image, size image.Point) ([]float32, e
 // Memory bounds the memory in bytes that Masks takes for an image of the given size, in addition to tensors, for
 // rlx.Budget.Reserve: the masks, and what scaling one of them takes.
 func (s *Segmenter) Memory(size image.Point, c Choice) int64 {
-	return s.spec.maskBytes(s.spec.geometry(size.X, size.Y), c)
+	rows, _ := s.maskSize()
+	return s.spec.maskBytes(rows, s.spec.geometry(size.X, size.Y), c)
+}
+
+// maskSize returns the largest height and width of the masks that the model makes.
+func (s *Segmenter) maskSize() (h, w int64) {
+	method, err := s.run.Model().Method(s.spec.PromptMethod)
+	if err != nil {
+		panic("BUG: " + err.Error()) // the verifier has checked that it exists
+	}
+	for _, v := range method.Outputs {
+		if v.Name == s.spec.MasksOutput {
+			h, w = v.Shape[2].Max, v.Shape[3].Max
+		}
+	}
+	return h, w
 }

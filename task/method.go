@@ -26,8 +26,8 @@ type Value struct {
 // Methods lists the methods of an artifact.
 type Methods []Method
 
-// Taking returns the method with the given name. It is an error if there is none, or if its inputs are not exactly the
-// given ones.
+// Taking returns the method with the given name. It returns an error if there is no such method, or if its inputs are
+// not exactly the given ones.
 func (all Methods) Taking(name string, inputs ...string) (*Method, error) {
 	i := slices.IndexFunc(all, func(m Method) bool { return m.Name == name })
 	if i < 0 {

@@ -3,6 +3,7 @@ package task
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
@@ -18,7 +19,7 @@ var _ = Register(KindSegment, func() Task { return &Segment{} })
 // One method turns the square image into an embedding, another turns the embedding and the prompts into masks:
 //
 //	image f32 [1,3,Size,Size]                                        -> Embedding
-//	Embedding, points f32 [1,N,2], labels i32 [1,N], 1<=N<=MaxPoints
+//	Embedding, Features, points f32 [1,N,2], labels i32 [1,N], 1<=N<=MaxPoints
 //	  -> masks f32 [1,Tokens,h,w] (logits), iou f32 [1,Tokens]
 //
 // PromptMethod may also take a mask f32 [1,1,MaskSide,MaskSide] of logits. NaN throughout means no mask, and a run may
@@ -28,6 +29,10 @@ type Segment struct {
 	ImageMethod string `json:"image_method"` // "encode"
 	ImageInput  string `json:"image_input"`  // "image"
 	Embedding   string `json:"embedding"`    // output of ImageMethod, "embeddings"
+
+	// Features lists further outputs of ImageMethod, f32, that PromptMethod and BatchMethod take as inputs of the same
+	// names.
+	Features []string `json:"features,omitempty"`
 
 	PromptMethod   string `json:"prompt_method"`        // "decode"
 	EmbeddingInput string `json:"embedding_input"`      // input of PromptMethod that takes Embedding
@@ -42,17 +47,19 @@ type Segment struct {
 	MaxPrompts  int    `json:"max_prompts,omitempty"`  // prompts in one run of BatchMethod; 0 without it
 
 	Size   int        `json:"size"`   // side of the square input in pixels
-	Resize string     `json:"resize"` // ResizeLongestSide
+	Resize string     `json:"resize"` // ResizeLongestSide or ResizeStretch
 	Pad    string     `json:"pad"`    // PadBottomRight
 	Mean   [3]float64 `json:"mean"`   // of R, G, B, from 0 to 255
 	Std    [3]float64 `json:"std"`
 
-	Labels    SegmentLabels `json:"labels"`
-	MaxPoints int           `json:"max_points"` // upper bound of N, padding and box corners included
-	Tokens    int           `json:"tokens"`     // masks that PromptMethod returns
-	BestFirst int           `json:"best_first"` // "best" is chosen among masks BestFirst to BestLast
-	BestLast  int           `json:"best_last"`
-	Threshold float64       `json:"threshold"` // a pixel is inside the mask if its logit is larger
+	Labels SegmentLabels `json:"labels"`
+	// PadBoxes tells that a padding point follows the corners of a box, too. SAM 2 was trained so.
+	PadBoxes  bool    `json:"pad_boxes,omitempty"`
+	MaxPoints int     `json:"max_points"` // upper bound of N, padding and box corners included
+	Tokens    int     `json:"tokens"`     // masks that PromptMethod returns
+	BestFirst int     `json:"best_first"` // "best" is chosen among masks BestFirst to BestLast
+	BestLast  int     `json:"best_last"`
+	Threshold float64 `json:"threshold"` // a pixel is inside the mask if its logit is larger
 }
 
 // SegmentLabels holds the codes of the labels tensor.
@@ -61,7 +68,7 @@ type SegmentLabels struct {
 	Foreground int32 `json:"foreground"`
 	BoxStart   int32 `json:"box_start"` // upper left corner
 	BoxEnd     int32 `json:"box_end"`   // lower right corner
-	Pad        int32 `json:"pad"`       // label of a point (0,0) that goes last if there is no box
+	Pad        int32 `json:"pad"`       // label of a point (0,0) that goes last if there is no box, or with PadBoxes
 }
 
 // Values of Segment.Resize and Segment.Pad.
@@ -70,6 +77,8 @@ const (
 	// bilinear with antialiasing, first in x and then in y, rounded to 8 bits after each. Pillow does this, and the
 	// published models were trained and evaluated with it; with the rounding our input equals theirs.
 	ResizeLongestSide = "longest_side"
+	// ResizeStretch scales both sides to Size, in the same way. Nothing is left to fill.
+	ResizeStretch = "stretch"
 	// PadBottomRight fills the square with zeros to the right and below, after normalisation.
 	PadBottomRight = "bottom_right"
 )
@@ -98,7 +107,9 @@ func (s *Segment) Fields() []Field {
 		{Key: "batch_method", Value: &s.BatchMethod, Added: true},
 		{Key: "best_first", Value: &s.BestFirst}, {Key: "best_last", Value: &s.BestLast},
 		{Key: "embedding", Value: &s.Embedding},
-		{Key: "embedding_input", Value: &s.EmbeddingInput}, {Key: "image_input", Value: &s.ImageInput},
+		{Key: "embedding_input", Value: &s.EmbeddingInput},
+		{Key: "features", Value: &s.Features, Max: maxFeatures, Added: true},
+		{Key: "image_input", Value: &s.ImageInput},
 		{Key: "image_method", Value: &s.ImageMethod},
 		{Key: "iou_output", Value: &s.IoUOutput}, {Key: "labels", Value: []Field{
 			{Key: "background", Value: &l.Background}, {Key: "box_end", Value: &l.BoxEnd},
@@ -109,7 +120,8 @@ func (s *Segment) Fields() []Field {
 		{Key: "mask_side", Value: &s.MaskSide, Added: true},
 		{Key: "masks_output", Value: &s.MasksOutput}, {Key: "max_points", Value: &s.MaxPoints},
 		{Key: "max_prompts", Value: &s.MaxPrompts, Added: true},
-		{Key: "mean", Value: s.Mean[:]}, {Key: "pad", Value: &s.Pad}, {Key: "points_input", Value: &s.PointsInput},
+		{Key: "mean", Value: s.Mean[:]}, {Key: "pad", Value: &s.Pad},
+		{Key: "pad_boxes", Value: &s.PadBoxes, Added: true}, {Key: "points_input", Value: &s.PointsInput},
 		{Key: "prompt_method", Value: &s.PromptMethod}, {Key: "resize", Value: &s.Resize},
 		{Key: "size", Value: &s.Size},
 		{Key: "std", Value: s.Std[:]}, {Key: "threshold", Value: &s.Threshold}, {Key: "tokens", Value: &s.Tokens},
@@ -130,9 +142,10 @@ const maxSide = 1 << 14
 
 // Limits that Validate enforces.
 const (
-	maxPoints  = 1 << 16
-	maxPrompts = 1 << 12
-	maxTokens  = 64
+	maxPoints   = 1 << 16
+	maxPrompts  = 1 << 12
+	maxTokens   = 64
+	maxFeatures = 16
 )
 
 // Validate checks a description that was read from a file. It excludes division by zero, indexes out of range and
@@ -150,6 +163,9 @@ func (s *Segment) Validate() error {
 		if name == "" {
 			return bad("%s is empty", field)
 		}
+	}
+	if slices.Contains(s.Features, "") || len(s.Features) > maxFeatures {
+		return bad("features are %q; allowed are %d names that are not empty", s.Features, maxFeatures)
 	}
 	if err := s.checkSizes(); err != nil {
 		return bad("%w", err)
@@ -169,13 +185,13 @@ func (s *Segment) checkSizes() error {
 	switch {
 	case !within(s.Size, 1, maxSide):
 		return fmt.Errorf("size is %d; allowed are 1 to %d", s.Size, maxSide)
-	case s.Resize != ResizeLongestSide:
-		return fmt.Errorf("resize is %q; known is %q", s.Resize, ResizeLongestSide)
+	case s.Resize != ResizeLongestSide && s.Resize != ResizeStretch:
+		return fmt.Errorf("resize is %q; known are %q and %q", s.Resize, ResizeLongestSide, ResizeStretch)
 	case s.Pad != PadBottomRight:
 		return fmt.Errorf("pad is %q; known is %q", s.Pad, PadBottomRight)
-	case !within(s.MaxPoints, 2, maxPoints):
-		return fmt.Errorf("max_points is %d; allowed are 2 (one point and padding, or one box) to %d", s.MaxPoints,
-			maxPoints)
+	case !within(s.MaxPoints, 2, maxPoints) || s.PadBoxes && s.MaxPoints < 3:
+		return fmt.Errorf("max_points is %d; allowed are 2 (one point and padding, or one box; 3 with pad_boxes) to %d",
+			s.MaxPoints, maxPoints)
 	case !optional(s.MaskInput, s.MaskSide, maxSide):
 		return fmt.Errorf("mask_side is %d with mask_input %q; allowed are 1 to %d, and 0 without a mask",
 			s.MaskSide, s.MaskInput, maxSide)

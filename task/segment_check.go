@@ -24,7 +24,7 @@ func (s *Segment) Check(m Methods) error {
 	if err := cmp.Or(errImage, errMade); err != nil {
 		return err
 	}
-	inputs := []string{s.EmbeddingInput, s.PointsInput, s.LabelsInput}
+	inputs := append([]string{s.EmbeddingInput, s.PointsInput, s.LabelsInput}, s.Features...)
 	if s.BatchMethod != "" {
 		batch, err := m.Taking(s.BatchMethod, slices.Clone(inputs)...)
 		if err == nil {
@@ -66,6 +66,17 @@ func (s *Segment) checkPrompts(image, prompt *Method, made ir.Type, prompts Size
 	if !made.Equal(taken) || !made.Shape.IsStatic() {
 		return image.Bad("output %s is %v and input %s of method %s is %v; want one type without symbols", s.Embedding,
 			made, s.EmbeddingInput, prompt.Name, taken)
+	}
+	for _, name := range s.Features {
+		made, errMade := image.Output(name, dtype.F32, nil)
+		taken, errTaken := prompt.Input(name, dtype.F32, nil)
+		if err := cmp.Or(errMade, errTaken); err != nil {
+			return err
+		}
+		if !made.Equal(taken) || !made.Shape.IsStatic() {
+			return image.Bad("output %s is %v and that input of method %s is %v; want one type without symbols", name,
+				made, prompt.Name, taken)
+		}
 	}
 	if !points.Shape[:2].Equal(labels.Shape) {
 		return prompt.Bad("%s is %v and %s is %v; want one number of points", s.PointsInput, points, s.LabelsInput,

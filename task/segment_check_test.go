@@ -40,6 +40,7 @@ func checkSegment(t *testing.T, s *task.Segment, texts ...string) error {
 // TestCheckNames checks that methods, inputs and outputs exist under the names in the task, with the sizes in the task.
 func TestCheckNames(t *testing.T) {
 	for name, change := range map[string]func(*task.Segment){
+		"features":          func(s *task.Segment) { s.Features = []string{"f"} },
 		"image method":      func(s *task.Segment) { s.ImageMethod = "encode" },
 		"no image method":   func(s *task.Segment) { s.ImageMethod = "see" },
 		"image":             func(s *task.Segment) { s.ImageInput = "x" },

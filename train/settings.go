@@ -26,7 +26,7 @@ type Settings struct {
 	Schedule     Schedule `json:"schedule"` // after the warm-up
 	Warmup       int      `json:"warmup"`   // steps in which the rate grows in a line; the first then has 0
 	WeightDecay  float64  `json:"weight_decay"`
-	Clip         float64  `json:"clip"` // largest norm of all gradients together; 0 means none
+	Clip         float64  `json:"clip"` // largest norm of all gradients together; 0 means no limit
 	Momentum     float64  `json:"momentum"`
 	Beta1        float64  `json:"beta1"`
 	Beta2        float64  `json:"beta2"`
@@ -68,8 +68,8 @@ func (s *Settings) check() error {
 	return nil
 }
 
-// Rate returns the learning rate of a step, from 0: LearningRate*step/Warmup during the warm-up, and then what the
-// schedule makes of it.
+// Rate returns the learning rate of a step, from 0. It is LearningRate*step/Warmup during the warm-up, and follows the
+// schedule afterwards.
 func (s *Settings) Rate(step int) float64 {
 	if step < s.Warmup {
 		return s.LearningRate * float64(step) / float64(s.Warmup)

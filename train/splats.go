@@ -31,15 +31,15 @@ var ErrViews error = code.Views
 type SplatOptions struct {
 	Settings
 	// Rates multiply the learning rate for each kind of value: position (in units of the scene's radius), scale,
-	// rotation, opacity, color and harmonics. Those that are missing are SplatRates'.
+	// rotation, opacity, color and harmonics. A missing rate is that of SplatRates.
 	Rates map[string]float64
 	// Background is the colour behind the scene, red, green and blue from 0 to 1. Transparent images are put before it.
 	Background [3]float64
 	// HoldOut keeps every image whose number is a multiple of it for evaluation, and trains on the others. 0 trains on
 	// all images.
 	HoldOut int
-	// Densify says how a scene that was compiled with room grows. Nil stands for DensifyDefaults, or for nothing if
-	// the scene has no room.
+	// Densify says how a scene that was compiled with room grows. Nil means DensifyDefaults. Without room, nil means
+	// that the scene does not grow.
 	Densify *Densify
 }
 
@@ -154,7 +154,7 @@ func (t *Splats) divide(every int) error {
 	return nil
 }
 
-// splatIdentity is what a checkpoint belongs to, besides its artifact.
+// splatIdentity identifies the training to which a checkpoint belongs, besides its artifact.
 type splatIdentity struct {
 	Settings
 	Rates   map[string]float64 `json:"rates"`
@@ -181,7 +181,7 @@ func (t *Splats) read(ctx context.Context) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// Views returns the number of images to train on, and of those that are kept for evaluation.
+// Views returns the number of images to train on, and the number that is kept for evaluation.
 func (t *Splats) Views() (train, held int) { return len(t.train), len(t.held) }
 
 // inputs returns the camera and the image of a view.
@@ -232,8 +232,8 @@ func usedSplats(opacity []float32) (out []int) {
 	return out
 }
 
-// Evaluate returns the mean loss and the mean peak signal-to-noise ratio in dB of the images that are held out. If none
-// are held out, it takes those that are trained on.
+// Evaluate returns the mean loss and the mean peak signal-to-noise ratio in dB of the held-out images. If no images are
+// held out, it takes those that are trained on.
 func (t *Splats) Evaluate(ctx context.Context) (loss, psnr float64, err error) {
 	all := t.held
 	if len(all) == 0 {

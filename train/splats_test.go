@@ -246,7 +246,7 @@ func TestSplatsBad(t *testing.T) {
 	} {
 		_, err := train.NewSplats(t.Context(), s, c.dir, c.o)
 		if what == "no image" && err != nil && strings.Contains(err.Error(), c.text) {
-			continue // the code is that of images
+			continue // this code is the code of images
 		}
 		if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.text) {
 			t.Errorf("%s: %v; want %q", what, err, c.text)

@@ -13,7 +13,7 @@ import (
 	"github.com/rlx-go/rlx/task"
 )
 
-// scratchDeviation is that of the random weights of a model, as in GPT-2 and Llama.
+// scratchDeviation is the standard deviation of the random weights of a model, as in GPT-2 and Llama.
 const scratchDeviation = 0.02
 
 // checkStart checks that the options about the first values apply to the artifact.

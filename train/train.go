@@ -37,7 +37,7 @@ var (
 // Options say how to train.
 type Options struct {
 	Settings
-	// Scratch begins with random weights in place of those of the checkpoint: matrices from a normal distribution of
+	// Scratch begins with random weights instead of the checkpoint's weights: matrices from a normal distribution of
 	// deviation 0.02, and gains of 1. It is for models that are trained as a whole.
 	Scratch bool
 	// Adapter is the folder of an adapter, in PEFT's format, to begin with. Without one, the matrices A are random and
@@ -56,7 +56,8 @@ type Trainer struct {
 	data    *data
 }
 
-// taskOf returns the description of training in an artifact. The error matches rlx.ErrUsage if it has none.
+// taskOf returns the description of training in an artifact. If the artifact has no such description, the error matches
+// rlx.ErrUsage.
 func taskOf(m *rlx.Model) (*task.Train, error) {
 	t, ok := m.Task().(*task.Train)
 	if !ok {

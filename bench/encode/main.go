@@ -152,8 +152,8 @@ func command(into any, name string, args ...string) error {
 	return json.Unmarshal(out.Bytes(), into)
 }
 
-// report prints the tables. The least time of an op is that of its arithmetic at the peak of the precision, or that of
-// reading its operands and writing its results once at the bandwidth of copying, whichever is longer.
+// report prints the tables. The least time of an op is the time of its arithmetic at the peak of the precision, or the
+// time to read its operands and write its results once at the bandwidth of copying, whichever is longer.
 func report(p measure.Peaks, m, profiled measured) error {
 	peak := p.Of(m.Precision)
 	fmt.Printf("\n%s\n", m.Precision)

@@ -69,7 +69,7 @@ func main() {
 	leave(0)
 }
 
-// scratch is the temporary folder, if there is one.
+// scratch is the temporary folder, or empty.
 var scratch string
 
 // leave removes the temporary folder, which may hold more than a gigabyte, and exits.

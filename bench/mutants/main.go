@@ -234,7 +234,7 @@ type operand struct {
 	without string
 }
 
-// operands returns the operands of e. without is for e itself if it has no operands.
+// operands returns the operands of e. If e has no operands, without replaces e itself.
 func operands(e ast.Expr, without string) []operand {
 	b, ok := e.(*ast.BinaryExpr)
 	switch {

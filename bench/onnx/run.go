@@ -89,7 +89,7 @@ func (t *test) run(ctx context.Context) (verdict, why string) {
 	return "passed", ""
 }
 
-// dataset has inputs and what a model should return for them.
+// dataset has inputs, and the outputs that a model should return for them.
 type dataset struct{ in, want []named }
 
 // check runs the model.

@@ -333,8 +333,8 @@ type programJSON struct {
 	// Ops that the target does not run natively, each with the number of its nodes.
 	Rewritten map[string]int `json:"rewritten"`
 	Reference map[string]int `json:"reference"`
-	// For a method that several backends run in turn: the backends, how often execution moves from one to another, and
-	// what is copied between them at the largest sizes.
+	// For a method that several backends run in turn: the backends, the number of times that execution moves from one
+	// to another, and the bytes that are copied between them at the largest sizes.
 	Backends      []string       `json:"backends,omitempty"`
 	Elsewhere     map[string]int `json:"elsewhere,omitempty"`
 	CrossingBytes int64          `json:"crossing_bytes,omitempty"`

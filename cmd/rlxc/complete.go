@@ -43,7 +43,7 @@ func afterComma(names []string) cli.Completer {
 	}
 }
 
-// ofPrograms suggests what the programs of the artifact on the line have, each value once.
+// ofPrograms suggests values of the programs of the artifact on the line, each once.
 func ofPrograms(value func(listed) string) cli.Completer {
 	return func(ctx context.Context, line cli.Line) (out []string) {
 		if len(line.Args) == 0 {

@@ -59,7 +59,7 @@ func (d *dumpSet) graph(method, target, phase string, g *ir.Graph) {
 	}
 }
 
-// flush writes what was collected.
+// flush writes the collected graphs.
 func (d *dumpSet) flush(ctx context.Context, env *cli.Env) error {
 	for _, path := range d.order {
 		if err := writeText(ctx, env, path, d.text[path].String()); err != nil {

@@ -17,7 +17,7 @@ func TestMemory(t *testing.T) {
 		chain += fmt.Sprintf("a%d = sin a%d : f32[4000000]\n", i+1, i)
 	}
 	chain += "s40 = neg a40 : f32[4000000]\n"
-	for i := 39; i >= 0; i-- { // values that have been used for the last time are dropped, so all are used at the end
+	for i := 39; i >= 0; i-- { // values are dropped after their last use, so all are used at the end
 		chain += fmt.Sprintf("s%d = add s%d, a%d : f32[4000000]\n", i, i+1, i)
 	}
 	several := ""

@@ -10,7 +10,7 @@ import (
 	"github.com/rlx-go/rlx/internal/clitest"
 )
 
-// TestPhases checks that rlxc ends in every phase if it is told to.
+// TestPhases checks that rlxc ends in every phase when it gets a signal.
 func TestPhases(t *testing.T) {
 	dir, artifact := testModel(t)
 	graph := "graph f\nx = input : f32[2]\np = param : f32[2]\ny = add x, p : f32[2]\nreturn y=y\n"

@@ -103,7 +103,7 @@ func TestHangup(t *testing.T) {
 		var stderr bytes.Buffer
 		c := rlxc(t, dir, &stderr, "tiny.safetensors", "-o", "x.rlx", "-q")
 		time.Sleep(time.Duration(rng.IntN(120)) * time.Millisecond)
-		c.Process.Signal(sig) // an error means that it has ended
+		c.Process.Signal(sig) // an error means that the process has ended
 		status := statusOf(c.Wait())
 		got, err := os.ReadFile(path)
 		switch {
@@ -111,7 +111,7 @@ func TestHangup(t *testing.T) {
 			t.Error(err)
 		case status == 128+int(sig) && bytes.Equal(got, old) && strings.Contains(stderr.String(), "RLX1002"):
 			stopped++
-		case status == -int(sig) && bytes.Equal(got, old): // it had not yet begun to handle signals, nor to work
+		case status == -int(sig) && bytes.Equal(got, old): // the process had not begun to handle signals, nor to work
 		case status != 0 || !bytes.Equal(got, artifact):
 			t.Errorf("%v: status %d, an artifact of %d bytes; stderr %s", sig, status, len(got), &stderr)
 		}

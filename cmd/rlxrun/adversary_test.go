@@ -27,7 +27,7 @@ import (
 	"github.com/rlx-go/rlx/task"
 )
 
-// writeArtifact writes an artifact of these programs. about is its task; nil for none.
+// writeArtifact writes an artifact of these programs. about is its task, or nil.
 func writeArtifact(t testing.TB, path string, about task.Task, programs ...*program.Program) {
 	t.Helper()
 	a := format.Artifact{Programs: programs,
@@ -203,8 +203,8 @@ func TestBenchInput(t *testing.T) {
 }
 
 // TestReferenceMemory is case "reference_memory" of the adversary: the memory of kernels and of the reference counts as
-// part of what a program needs. The program is refused if it exceeds the limit, and does not use more than the backend
-// says.
+// memory that a program needs. The program must be refused if it exceeds the limit, and must not use more than the
+// backend says.
 func TestReferenceMemory(t *testing.T) {
 	bin, err := built()
 	if err != nil {
@@ -294,7 +294,7 @@ func TestPngBomb(t *testing.T) {
 }
 
 // runUntil runs a command whose stdin and stdout are silent pipes. Once the command has had time to block, it sends the
-// signal (0 for none). It returns the status and stderr.
+// signal, unless sig is 0. It returns the status and stderr.
 func runUntil(t *testing.T, dir, path string, sig syscall.Signal, args ...string) (status int, stderr string) {
 	t.Helper()
 	stdin, feed, err := os.Pipe()
@@ -325,7 +325,7 @@ func runUntil(t *testing.T, dir, path string, sig syscall.Signal, args ...string
 			time.Sleep(time.Millisecond)
 		}
 		time.Sleep(300 * time.Millisecond) // a signal before that would also work, but test less
-		cmd.Process.Signal(sig)            // an error means that it has ended
+		cmd.Process.Signal(sig)            // an error means that the process has ended
 	}
 	return statusOf(<-ended), errs.String()
 }

@@ -23,9 +23,9 @@ const autoBackend = "auto"
 // A candidate is a backend that has programs for all methods of an artifact.
 type candidate struct {
 	found
-	device rlx.Device // the one that it would use
+	device rlx.Device // the device that the backend would use
 	why    string     // why it cannot be used; empty if it can
-	ms     float64    // measured time of a method on device; 0 if none is remembered
+	ms     float64    // measured time of a method on device, or 0
 
 	session *rlx.Session // on device, if the backend had to be started to find it
 }
@@ -35,8 +35,8 @@ func (f *hostFlags) auto() bool {
 	return f.device == "" && (f.backend == "" || f.backend == autoBackend)
 }
 
-// chooseAuto returns the backend for --backend auto, on a session with options o if it had to be started, and the
-// choice in words, empty if there was none. Sessions of other backends end in the background.
+// chooseAuto returns the backend for --backend auto. If the backend had to be started, it also returns a session with
+// options o. The choice in words is empty if there was no choice. Sessions of other backends end in the background.
 func (s *session) chooseAuto(ctx context.Context, reg *registry, o rlx.Options) (_ *candidate, about string,
 	err error) {
 	m, f := s.model, s.flags
@@ -119,7 +119,7 @@ func (s *session) examine(ctx context.Context, reg *registry, o rlx.Options, all
 	g.Wait()
 }
 
-// on returns options for a backend, with those of reg, which knows --plugin, for what it lacks.
+// on returns options for a backend. Options that it lacks come from reg, which knows --plugin.
 func (s *session) on(o rlx.Options, reg *registry, b rlx.Backend) rlx.Options {
 	o.Backend, o.Fallbacks = b, []rlx.Backend{}
 	for _, other := range reg.first() {
@@ -130,7 +130,7 @@ func (s *session) on(o rlx.Options, reg *registry, b rlx.Backend) rlx.Options {
 	return o
 }
 
-// usable returns the first device of a backend that is not emulated, or why there is none.
+// usable returns the first device of a backend that is not emulated. If all are emulated or absent, why is the reason.
 func usable(info rlx.BackendInfo) (d rlx.Device, why string) {
 	for _, d := range info.Devices {
 		if d.Type != rlx.SoftwareDevice {

@@ -15,7 +15,7 @@ import (
 	"github.com/rlx-go/rlx/internal/regular"
 )
 
-// What `--backend auto` remembers is in the user's cache, as small text files: in rlx/speed the times that `rlxrun
+// `--backend auto` remembers its results in the user's cache, as small text files: in rlx/speed the times that `rlxrun
 // bench` has measured, a file for each artifact, and in rlx/lacks the backends without a device, a file for each
 // executable. Losing or changing them changes only the speed of runs.
 
@@ -98,13 +98,13 @@ func rememberLack(path, why string) {
 	writeMemory("lacks", stampOf(path), why)
 }
 
-// A speed is a remembered time. What was measured and where are words without tabs and line breaks.
+// A speed is a remembered time. What was measured, and where, are words without tabs and line breaks.
 type speed struct {
 	what, executable, device string
 	ms                       float64
 }
 
-// speedsOf returns what is remembered about an artifact.
+// speedsOf returns the remembered times of an artifact.
 func speedsOf(artifact string) (out []speed) {
 	for line := range strings.Lines(readMemory("speed", artifact)) {
 		f := strings.Split(strings.TrimSuffix(line, "\n"), "\t")

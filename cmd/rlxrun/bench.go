@@ -148,14 +148,14 @@ type measured struct {
 	MaxMS    float64          `json:"max_ms"`
 	percentiles
 	Compared     *verdict     `json:"compared,omitempty"`
-	FLOPs        int64        `json:"flops"`                   // per run, of what ran
+	FLOPs        int64        `json:"flops"`                   // per run, of the steps that ran
 	FLOPsAtMost  bool         `json:"flops_at_most,omitempty"` // the backend does not say what it skips
 	GFLOPS       float64      `json:"gflop_per_s"`
 	DeviceMemory int64        `json:"device_memory_bytes,omitempty"` // for devices with their own memory
 	Profile      []profileRow `json:"profile,omitempty"`             // profile of the last run
 }
 
-// check refuses what one run is for.
+// check refuses flags that are only for a single run.
 func (f *benchFlags) check() error {
 	if f.debug.stats {
 		return cli.Usagef("--stats", "is for one run: rlxrun FILE --stats")
@@ -233,8 +233,9 @@ func (s *session) measured(method string, f *benchFlags, p *pace) (*measured, er
 	return m, nil
 }
 
-// count corrects the arithmetic of a method that skips steps, or iterations, by that of a profiled run, which is one
-// more unless the measured ones were. If the backend measures no times, it stays an upper bound.
+// count replaces the arithmetic of a method that skips steps, or iterations, by the number from a profiled run. That is
+// one more run, unless the measured runs were profiled. If the backend measures no times, the number stays an upper
+// bound.
 func (s *session) count(ctx context.Context, m *measured, in map[string]rlx.Tensor) error {
 	last := s.runs[len(s.runs)-1].Result
 	if m.FLOPsAtMost && !s.debug.profile && s.debug.trace == "" {

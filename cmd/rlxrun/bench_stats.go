@@ -22,7 +22,7 @@ const (
 	// warmupTime and warmupRuns bound a warm-up until times are steady.
 	warmupTime = 10 * time.Second
 	warmupRuns = 100
-	// steadyRuns is the number of runs whose median is compared with that of as many before them.
+	// The median of the last steadyRuns runs is compared with that of the steadyRuns runs before them.
 	steadyRuns = 3
 	// steadyWithin is how much the two may differ.
 	steadyWithin = 0.05
@@ -116,8 +116,8 @@ func (p *pace) warmedUp() bool {
 // timed returns the times that count.
 func (p *pace) timed() []float64 { return p.times[p.warm:] }
 
-// percentile returns the value below which a part of sorted values lies, between two by linear interpolation
-// (Hyndman and Fan 1996, definition 7).
+// percentile returns the value below which the given part of the sorted values lies. Between two values it interpolates
+// linearly (Hyndman and Fan 1996, definition 7).
 func percentile(sorted []float64, part float64) float64 {
 	at := part * float64(len(sorted)-1)
 	i := int(at)
@@ -148,7 +148,7 @@ func (p percentiles) String() string {
 type verdict struct {
 	With    string  `json:"with"`    // the file of the earlier result
 	Verdict string  `json:"verdict"` // faster, slower, or same: the interval contains 1
-	Ratio   float64 `json:"ratio"`   // of the medians, this one's over the earlier one's
+	Ratio   float64 `json:"ratio"`   // of the medians, this run's to the earlier run's
 	Low     float64 `json:"low"`     // of the 95 % interval of the ratio
 	High    float64 `json:"high"`
 }
@@ -256,7 +256,7 @@ func (f *paceFlags) writeCSV(ctx context.Context, env *cli.Env, p *pace, w *file
 	return w.add(ctx, f.csv, write)
 }
 
-// finish writes the files, prints the result, and returns the verdict as an error if it is one.
+// finish writes the files, prints the result, and returns the verdict as an error unless it is good.
 func (f *paceFlags) finish(ctx context.Context, env *cli.Env, p *pace, w *files, print func(*cli.Env) error,
 	v *verdict) error {
 	defer w.abort()

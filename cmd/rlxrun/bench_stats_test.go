@@ -14,7 +14,7 @@ func TestPace(t *testing.T) {
 	steady := []float64{90, 20, 11, 10.2, 10.1, 10.2, 10.1, 10.2, 10, 10, 10, 10}
 	for _, c := range []struct {
 		flags paceFlags
-		step  time.Duration // by which the clock advances in each run
+		step  time.Duration // the clock advances by this much in each run
 		warm  int
 		runs  int
 	}{

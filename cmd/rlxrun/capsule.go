@@ -40,8 +40,8 @@ func (f *capsuleFlags) check() error {
 	return onlyRegular("--capsule "+f.path, f.path)
 }
 
-// onlyRegular refuses a path of a file that is written only in some cases, if it is that of a pipe or a device: its
-// reader would wait in the others.
+// onlyRegular refuses the path of a pipe or a device for a file that is written only in some cases. In the other cases,
+// its reader would wait.
 func onlyRegular(flag, path string) error {
 	if st, err := os.Stat(path); path != "" && err == nil && !st.Mode().IsRegular() {
 		return cli.Usagef(flag, "is not a regular file")
@@ -49,7 +49,7 @@ func onlyRegular(flag, path string) error {
 	return nil
 }
 
-// attempt is what a capsule needs of a run that is in progress.
+// attempt has the data of a run in progress that a capsule needs.
 type attempt struct {
 	method *rlx.Method
 	given  values.Given

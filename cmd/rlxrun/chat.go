@@ -152,7 +152,7 @@ func (s *session) chat(ctx context.Context, f *chatFlags) (err error) {
 	return nil
 }
 
-// interrupt ends the answer in progress. It returns false if there is none.
+// interrupt ends the answer in progress. It returns false if no answer is in progress.
 func (c *chat) interrupt() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -192,7 +192,7 @@ func (c *chat) loop(ctx context.Context) error {
 	}
 }
 
-// do does what a line says.
+// do executes a line.
 func (c *chat) do(ctx context.Context, line string) (over bool, err error) {
 	command, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
 	rest = strings.TrimSpace(rest)
@@ -320,7 +320,7 @@ func (c *chat) withSystem(messages []text.Message) []text.Message {
 	return append([]text.Message{{Role: "system", Content: c.system}}, messages...)
 }
 
-// answer lets the model answer the last message, and prints what it says.
+// answer lets the model answer the last message, and prints the answer.
 func (c *chat) answer(ctx context.Context) error {
 	out, _ := c.s.env.Exact()
 	answering, cancel := context.WithCancelCause(ctx)
@@ -397,8 +397,8 @@ func (c *chat) recover(ctx context.Context, err error) error {
 	return err
 }
 
-// prompt returns the tokens that are to be computed before an answer that begins with said, and may have left more
-// tokens. If the context has no room, the first messages are dropped.
+// prompt returns the tokens that must be computed before an answer that begins with said and may have left more tokens.
+// If the context has no room, the first messages are dropped.
 func (c *chat) prompt(ctx context.Context, said string, left int) ([]int, error) {
 	t, err := text.NewTokenizer(c.s.model)
 	if err != nil {

@@ -44,7 +44,7 @@ func flagValues() map[string]cli.Completer {
 	}
 }
 
-// ofArtifact suggests what the artifact on the line has.
+// ofArtifact suggests values of the artifact on the line.
 func ofArtifact(values func(*rlx.Model, cli.Line) []string) cli.Completer {
 	return func(ctx context.Context, line cli.Line) []string {
 		if len(line.Args) == 0 {
@@ -59,7 +59,7 @@ func ofArtifact(values func(*rlx.Model, cli.Line) []string) cli.Completer {
 	}
 }
 
-// ofMethods suggests what the method in --method has, or all methods have, each once.
+// ofMethods suggests values of the method in --method, or of all methods, each once.
 func ofMethods(values func(*rlx.Method) []string) cli.Completer {
 	return ofArtifact(func(m *rlx.Model, line cli.Line) (out []string) {
 		for _, x := range m.Methods() {

@@ -126,7 +126,7 @@ func (d *debugFlags) checkGlobs(methods []*rlx.Method) error {
 	return nil
 }
 
-// watch adds what the flags request to a run.
+// watch adds the checks that the flags request to a run.
 func (d *debugFlags) watch(ctx context.Context, r *rlx.Request) {
 	r.Profile, r.Check = r.Profile || d.profile || d.trace != "", d.check
 	if len(d.dumps.Values) == 0 {

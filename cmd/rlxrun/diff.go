@@ -315,7 +315,8 @@ func (x *side) run(ctx context.Context, keep func(values.PlanStep) bool, step fu
 	return err
 }
 
-// names returns the names by which a result is found in the other run. With the same plan, the step is one.
+// names returns the names by which a result is found in the other run. If both have the same plan, the step is such a
+// name.
 func (x *side) names(other *side, s *values.Step, k int) (list []string) {
 	if x.plan == other.plan {
 		return []string{fmt.Sprint(s.Index, " ", k)}
@@ -414,7 +415,7 @@ func (c *comparison) compare(s *values.Step) error {
 // errFound ends a run whose first wrong step was found.
 var errFound = errors.New("found")
 
-// judge runs a side and returns its first step that is wrong by itself, of those that suspect selects.
+// judge runs a side. It returns the first step that is wrong by itself, among the steps that suspect selects.
 func (x *side) judge(ctx context.Context, suspect func(values.PlanStep) bool) (*values.Wrong, error) {
 	var wrong *values.Wrong
 	err := x.run(ctx, suspect, func(s *values.Step) error {

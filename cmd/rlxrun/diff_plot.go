@@ -17,7 +17,7 @@ const (
 	growthLowest, growthPerDecade = -9, 1 // errors below 1e-9 are drawn there
 )
 
-// draw writes the picture of --plot, if there is one.
+// draw writes the picture of --plot, if the flag is set.
 func (r *diffReport) draw(ctx context.Context, path string) error {
 	if path == "" {
 		return nil

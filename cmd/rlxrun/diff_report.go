@@ -19,15 +19,15 @@ type diffReport struct {
 	Method   string           `json:"method"`
 	Sizes    map[string]int64 `json:"sizes,omitempty"`
 	Values   int              `json:"values"`   // of the first run
-	Compared int              `json:"compared"` // of these, those that the other run has
-	Differ   int              `json:"differ"`   // of these, those that differ beyond the tolerance
+	Compared int              `json:"compared"` // those of Steps that the other run has
+	Differ   int              `json:"differ"`   // those of Compared that differ beyond the tolerance
 	First    *diffRow         `json:"first,omitempty"`
 	Rows     []*diffRow       `json:"rows"`
-	// Unwatched tells of an output that differs if the steps are not watched, because the backend then runs several
-	// together; empty if none does.
+	// Unwatched describes an output that differs if the steps are not watched, because the backend then runs several
+	// steps together. It is empty if no output does.
 	Unwatched string `json:"unwatched,omitempty"`
 	Bisected  bool   `json:"bisected"`
-	// Wrong is the first step of WrongSide that is wrong by itself; nil if there is none.
+	// Wrong is the first step of WrongSide that is wrong by itself, or nil.
 	Wrong     *values.Wrong `json:"wrong,omitempty"`
 	WrongName string        `json:"wrong_name,omitempty"`
 	WrongSide string        `json:"wrong_side,omitempty"`
@@ -58,7 +58,7 @@ func (c *comparison) report() *diffReport {
 	return r
 }
 
-// unwatched runs the first side once more without looking at the values of steps, as most runs are, and compares the
+// unwatched runs the first side once more without looking at the values of steps, as most runs do, and compares the
 // outputs with those of the watched run.
 func (r *diffReport) unwatched(ctx context.Context, c *comparison) error {
 	outputs, err := c.got.plain(ctx)
@@ -72,7 +72,7 @@ func (r *diffReport) unwatched(ctx context.Context, c *comparison) error {
 				return err
 			}
 			plain := ofModel(outputs[name])
-			plain.Shape = watched.Shape // a view of the value, with as many elements
+			plain.Shape = watched.Shape // a view of the value, with the same number of elements
 			d, err := values.Compare(plain.Array(), watched.Array(), row.tol, c.scale)
 			if err == nil && d.Bad > 0 && r.Unwatched == "" {
 				r.Unwatched = fmt.Sprintf("output %s differs in a run whose steps are not watched: %v", name, &d)
@@ -82,8 +82,8 @@ func (r *diffReport) unwatched(ctx context.Context, c *comparison) error {
 	return nil
 }
 
-// bisect finds the first step that is wrong by itself, in the run of the first side and then in that of the other. The
-// steps whose results agree need not be judged.
+// bisect finds the first step that is wrong by itself, in the run of the first side and then in that of the other. It
+// does not judge steps whose results agree.
 func (r *diffReport) bisect(ctx context.Context, c *comparison) error {
 	r.Bisected = true
 	agree := map[values.PlanStep]bool{}
@@ -114,8 +114,8 @@ func (r *diffReport) bisect(ctx context.Context, c *comparison) error {
 // maxGrowth is the number of rows of the table of errors.
 const maxGrowth = 24
 
-// growth returns the rows that show how the error grows: the first value that differs, those whose error is at least
-// twice that of all before, and the outputs.
+// growth returns the rows that show how the error grows: the first value that differs, those with at least twice the
+// error of all values before, and the outputs.
 func (r *diffReport) growth() (out []*diffRow) {
 	most := 0.0
 	for _, row := range r.Rows {

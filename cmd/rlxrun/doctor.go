@@ -17,7 +17,7 @@ import (
 	"github.com/rlx-go/rlx/plugins/rpc/host"
 )
 
-// A finding is what doctor says about one part of a machine.
+// A finding is a result of doctor about one part of a machine.
 type finding struct {
 	What  string `json:"what"`
 	State string `json:"state"` // stateOK, stateNote or stateProblem
@@ -146,7 +146,7 @@ func sandboxFinding(all []probed) finding {
 	return x
 }
 
-// cacheFinding says whether what was verified and measured can be remembered.
+// cacheFinding reports whether results of verifying and measuring can be remembered.
 func cacheFinding() finding {
 	x := finding{What: "cache", State: stateNote}
 	dir, err := os.UserCacheDir()

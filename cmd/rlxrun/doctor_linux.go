@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// unconfined says what confines backends if nothing does.
+// unconfined names what would confine backends, for machines on which nothing does.
 const unconfined = "Linux 5.13 with landlock among the modules of /sys/kernel/security/lsm confines backends to their files"
 
 // systemName returns the names of the distribution and of the kernel.
@@ -27,10 +27,10 @@ func systemName() string {
 
 func processorName() string { return value("/proc/cpuinfo", "model name", ":") }
 
-// memory returns the machine's memory, and what of it is free, in bytes; 0 if it is unknown.
+// memory returns the machine's memory and the free part of it, in bytes; 0 if unknown.
 func memory() (total, free int64) { return kilobytes("MemTotal"), kilobytes("MemAvailable") }
 
-// kilobytes returns a line of /proc/meminfo in bytes; 0 if there is none.
+// kilobytes returns a line of /proc/meminfo in bytes, or 0 if the line is missing.
 func kilobytes(name string) int64 {
 	n, err := strconv.ParseInt(strings.TrimSuffix(value("/proc/meminfo", name, ":"), " kB"), 10, 64)
 	if err != nil {
@@ -52,7 +52,7 @@ func hugePagesFinding() (finding, bool) {
 	return x, true
 }
 
-// driverState says what the system knows of GPUs, and what to do.
+// driverState describes the GPUs that the system knows, and what to do.
 func driverState() (found, do string) {
 	var nodes, closed []string
 	for _, pattern := range []string{"/dev/dri/renderD*", "/dev/nvidia[0-9]*"} {

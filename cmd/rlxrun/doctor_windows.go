@@ -9,7 +9,7 @@ import (
 	"github.com/rlx-go/rlx/internal/sysmem"
 )
 
-// unconfined says what confines backends if nothing does.
+// unconfined says why nothing confines backends.
 const unconfined = "there is no sandbox on Windows: run only backends that you trust"
 
 func systemName() string {
@@ -19,7 +19,7 @@ func systemName() string {
 
 func processorName() string { return os.Getenv("PROCESSOR_IDENTIFIER") }
 
-// memory returns the machine's memory, and what of it is free, in bytes; 0 if it is unknown.
+// memory returns the machine's memory and the free part of it, in bytes; 0 if unknown.
 func memory() (total, free int64) {
 	total, free, _ = sysmem.Read()
 	return total, free
@@ -27,7 +27,7 @@ func memory() (total, free int64) {
 
 func hugePagesFinding() (finding, bool) { return finding{}, false }
 
-// driverState says what the system knows of GPUs, and what to do.
+// driverState describes the GPUs that the system knows, and what to do.
 func driverState() (found, do string) {
 	return "no backend has a GPU", "the cpu backend runs all models; the others need Linux or a Mac with Apple silicon"
 }

@@ -6,7 +6,7 @@ import (
 	"os"
 )
 
-// newFolders are the folders that a command makes. One that is still empty when the command fails goes again.
+// newFolders are the folders that a command makes. If the command fails, folders that are still empty are removed.
 type newFolders []string
 
 // missing returns those of the folders that do not exist yet.

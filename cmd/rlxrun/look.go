@@ -29,8 +29,8 @@ type look struct {
 // errEnough ends a run that has shown enough.
 var errEnough = errors.New("enough bad values")
 
-// look adds what the flags look for to a request. The state of the run must be set. It returns nil if the flags look
-// for nothing.
+// look adds the observers that the flags need to a request. The state of the run must be set. It returns nil if the
+// flags need no observers.
 func (s *session) look(ctx context.Context, r *rlx.Request) (*look, error) {
 	d := &s.debug
 	if !d.checkNaN && !d.checkInf && !d.stats {
@@ -100,8 +100,8 @@ func (x *look) step(ctx context.Context, method string, step *values.Step) error
 	return nil
 }
 
-// iterations adds what the graphs of a loop compute, as the reference does, over all iterations. A loop with too much
-// work for the reference has rows of the first iterations.
+// iterations adds the values that the graphs of a loop compute, over all iterations, by the reference. A loop with too
+// much work for the reference has rows of the first iterations.
 func (x *look) iterations(ctx context.Context, method string, step *values.Step) error {
 	if !step.IsLoop() {
 		return nil
@@ -124,7 +124,7 @@ func (x *look) iterations(ctx context.Context, method string, step *values.Step)
 	})
 }
 
-// observe makes the request give all values of steps to the follower, besides those that it observes already.
+// observe makes the request give all values of steps to the follower, in addition to those that it observes already.
 func (x *look) observe(r *rlx.Request) {
 	tell, chosen := r.Observe, r.Select
 	r.Select = nil
@@ -193,7 +193,7 @@ func (s *session) plan(method string) (*values.Plan, error) {
 	return p, nil
 }
 
-// given returns what a run gets from outside, with its state if that is wanted.
+// given returns the values that a run gets from outside, with its state if that is wanted.
 func (s *session) given(ctx context.Context, m *rlx.Method, r *rlx.Request, state bool) (g values.Given, err error) {
 	all := map[string]rlx.Tensor{}
 	for _, v := range m.Inputs {

@@ -19,7 +19,8 @@ import (
 	"github.com/rlx-go/rlx/internal/npy"
 )
 
-// changes are changes to an artifact while it is used. Those that keep the bytes of the open file must not matter.
+// changes are changes to an artifact while it is in use. A change that keeps the bytes of the open file must have no
+// effect.
 var changes = []struct {
 	name   string
 	do     func(path string) error

@@ -40,7 +40,7 @@ func TestPatches(t *testing.T) {
 	}
 }
 
-// testPatches embeds the image at path by the method that takes rows, or by the one that takes images.
+// testPatches embeds the image at path by the method that takes rows, or by the method that takes images.
 func testPatches(t *testing.T, path string, takesImage bool) {
 	about := &task.Patches{Method: "embed", PixelsInput: "pixel_values", Embeddings: "embeddings", Patch: 2, Frames: 1,
 		Merge: 2, MinPixels: 1, MaxPixels: 64, MaxPatches: 16,

@@ -211,7 +211,8 @@ func TestPaths(t *testing.T) {
 	clitest.CheckPaths(t, commandLine(), dir, list)
 }
 
-// TestPhases checks that rlxrun ends in every phase if it is told to. What the backend does ends by its own messages.
+// TestPhases checks that rlxrun ends in every phase when it gets a signal. In phases of the backend, it ends by a
+// message to the backend.
 func TestPhases(t *testing.T) {
 	dir, b := models(t)
 	if err := os.WriteFile(filepath.Join(dir, "tokenizer.json"), []byte(tinymodel.Tokenizer), 0o600); err != nil {

@@ -13,8 +13,8 @@ import (
 const logProtocolHelp = "`FILE` write every message between rlxrun and the backend, with time, call, size and fields; for authors of backends"
 
 // messageLog is the file of --log-protocol. Unlike other outputs it is written message by message, because it is most
-// useful if the run fails. The backend starts before all inputs are known, so the first messages are kept until open
-// has checked that the file is none of them.
+// useful if the run fails. The backend starts before all inputs are known. So the first messages are kept until open
+// has checked that the file is not an input.
 type messageLog struct {
 	path string
 
@@ -24,7 +24,7 @@ type messageLog struct {
 	err   error // the first error of writing
 }
 
-// newMessageLog returns a log for a value of --log-protocol; nil for none.
+// newMessageLog returns a log for a value of --log-protocol, or nil if it is empty.
 func newMessageLog(path string) (*messageLog, error) {
 	if path == "-" {
 		return nil, cli.Usagef("--log-protocol -", "the messages cannot go to stdout").WithHint(

@@ -40,8 +40,8 @@ func (f *receiptFlags) declare(fs *cli.FlagSet) {
 	fs.StringVar(&f.key, "receipt-key", "", "`FILE.pem` with --receipt: sign it with this Ed25519 key (PKCS #8)")
 }
 
-// unrecorded are the flags that do not change results, or that name files of no later use. A receipt may come from
-// anybody, so none may name an executable or weaken the sandbox: --plugin is given anew.
+// unrecorded are the flags that do not change results, or that name files of no later use. Anybody may write a receipt,
+// so it must neither name an executable nor weaken the sandbox: the user must give --plugin again.
 var unrecorded = strings.Fields(`receipt receipt-key plugin trace dump-tensors log-protocol capsule profile stats check
 	check-nan check-inf expect tolerance timeout step-timeout memory verify log sandbox strict format json quiet verbose
 	help`)
@@ -88,7 +88,7 @@ func (f *receiptFlags) begin(ctx context.Context, s *session, j job, sinks []sin
 					WithHint("name a file")
 			}
 			if x.Name == "output" && s.planPath != "" && v == planPrefix+s.planPath {
-				continue // it has times, and --profile is not recorded
+				continue // it contains times, and --profile is not recorded
 			}
 			f.made.Flags = append(f.made.Flags, receipt.Flag{Name: x.Name, Value: v})
 		}
@@ -126,7 +126,7 @@ func isFolder(path string) bool {
 	return err == nil && st.IsDir()
 }
 
-// readPrivateKey reads the key of --receipt-key; nil if there is none.
+// readPrivateKey reads the key of --receipt-key. It returns nil if the flag is not set.
 func readPrivateKey(path string) (ed25519.PrivateKey, error) {
 	if path == "" {
 		return nil, nil

@@ -141,7 +141,7 @@ func (f *replayFlags) unpack(ctx context.Context, c *capsule.File, path string) 
 	return c.WriteArtifact(ctx, path, v)
 }
 
-// announce says what the capsule has.
+// announce prints the contents of the capsule.
 func (f *replayFlags) announce(env *cli.Env, c *capsule.File) {
 	weights := "its weights"
 	switch {

@@ -19,7 +19,7 @@ type runFlags struct {
 	method  string
 	inputs  cli.List
 	outputs cli.List
-	random  string   // seed for generated inputs; empty for none
+	random  string   // seed for generated inputs, or empty
 	sizes   cli.List // sizes of the generated inputs
 	state   stateFlags
 	host    hostFlags
@@ -110,7 +110,7 @@ type job interface {
 	json(sum *summary) any // sum with the job's own additions, after the run
 }
 
-// execute does what the flags request. It checks as much as possible before the model runs, and writes nothing until
+// execute runs what the flags request. It checks as much as possible before the model runs, and writes nothing until
 // everything has succeeded.
 func (s *session) execute(ctx context.Context, f *runFlags) (err error) {
 	s.files = f.state
@@ -153,7 +153,7 @@ func (s *session) execute(ctx context.Context, f *runFlags) (err error) {
 	return s.finish(ctx, f, j, sinks, products)
 }
 
-// sinks returns what the flags ask for.
+// sinks returns the outputs that the flags ask for.
 func (s *session) sinks(j job, f *runFlags) ([]sink, error) {
 	outputs, err := s.takePlan(f.outputs.Values, j.offers())
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// screen returns a picture for a screen. Each pixel has four values, powers of 2.2 of what a screen takes; the last
-// one, alpha, is not read.
+// screen returns a picture for a screen. Each pixel has four values: powers of 2.2 of the screen's values, and alpha,
+// which is not read.
 func screen(values []float32, size image.Point) *image.RGBA {
 	img := image.NewRGBA(image.Rectangle{Max: size})
 	t := screenLevels()

@@ -111,7 +111,7 @@ func (b plainBackend) Info(ctx context.Context) (device.Info, error) {
 	return info, err
 }
 
-// fewRules has the rules of backends that claim one op, or none, by the fault in RLX_WRONG_FAULT.
+// fewRules has the rules of backends that claim one op or no op, by the fault in RLX_WRONG_FAULT.
 var fewRules = map[string][]target.Rule{"only": {target.MustRule("run matmul(f32 rank 2, f32 rank 2)")}, "nothing": nil}
 
 // Load returns an executable that lies about step values as RLX_LIAR_DUMPS says. The host passes this variable to a

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"image"
 	"io"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -149,6 +150,7 @@ func (f *segmentFlags) given() []string {
 // A segmentJob is one use of the task: it turns an image and prompts into masks.
 type segmentJob struct {
 	segmenter *segment.Segmenter
+	model     *rlx.Model
 	task      *task.Segment
 	runs      []*rlx.Method // the methods that encode images and decode prompts
 	flags     *segmentFlags
@@ -167,7 +169,7 @@ func (f *segmentFlags) job(ctx context.Context, s *session) (job, error) {
 	if many, ok, err := f.many(g, s); ok || err != nil {
 		return many, err
 	}
-	j := &segmentJob{segmenter: g, task: s.model.Task().(*task.Segment), flags: f}
+	j := &segmentJob{segmenter: g, model: s.model, task: s.model.Task().(*task.Segment), flags: f}
 	for _, name := range []string{j.task.ImageMethod, j.task.PromptMethod} {
 		m, err := s.model.Method(name)
 		if err != nil {
@@ -298,9 +300,10 @@ func readImage(ctx context.Context, path string, stdin io.Reader, lim imaging.Li
 func (j *segmentJob) methods() []*rlx.Method { return j.runs }
 
 // offers lists the outputs of the task, followed by those of its methods.
-func (j *segmentJob) offers() []offer { return segmentOffers(j.task, j.flags.mask) }
+func (j *segmentJob) offers() []offer { return segmentOffers(j.model, j.flags.mask) }
 
-func segmentOffers(s *task.Segment, mask string) []offer {
+func segmentOffers(m *rlx.Model, mask string) []offer {
+	s := m.Task().(*task.Segment)
 	suffixes := []string{""}
 	if mask == string(segment.All) {
 		suffixes = nil
@@ -314,9 +317,22 @@ func segmentOffers(s *task.Segment, mask string) []offer {
 		cocoOffer,
 		{name: "iou", about: "the quality that the model predicts for the mask, 0 to 1"},
 	}
-	for _, name := range []string{s.Embedding, s.MasksOutput} {
+	for _, name := range append([]string{s.Embedding, s.MasksOutput}, furtherOutputs(m, s)...) {
 		if !slices.ContainsFunc(out, func(o offer) bool { return o.name == name }) {
 			out = append(out, offer{name: name, about: "as the model gives it (tensor)"})
+		}
+	}
+	return out
+}
+
+// furtherOutputs lists what the methods of the task give besides what every model with it does.
+func furtherOutputs(m *rlx.Model, s *task.Segment) []string {
+	out := slices.Clone(s.Features)
+	if method, err := m.Method(s.PromptMethod); err == nil {
+		for _, v := range method.Outputs {
+			if v.Name != s.MasksOutput && v.Name != s.IoUOutput {
+				out = append(out, v.Name)
+			}
 		}
 	}
 	return out
@@ -358,7 +374,15 @@ func (j *segmentJob) run(ctx context.Context, s *session) (map[string]product, e
 	for _, m := range j.masks {
 		quality = append(quality, m.IoU)
 	}
-	return map[string]product{
+	made := map[string]product{}
+	for _, name := range furtherOutputs(j.model, t) {
+		x, ok := encoded.Features[name]
+		if !ok {
+			x = dec.Outputs[name]
+		}
+		made[name] = product{tensor: ofModel(x)}
+	}
+	maps.Copy(made, map[string]product{
 		t.Embedding:    {tensor: ofModel(encoded.Embedding)},
 		t.MasksOutput:  {tensor: ofModel(dec.Outputs[t.MasksOutput])},
 		"mask":         {image: func(i int) image.Image { return j.masks[i].Image }},
@@ -366,7 +390,8 @@ func (j *segmentJob) run(ctx context.Context, s *session) (map[string]product, e
 		"overlay":      {image: func(i int) image.Image { return segment.Overlay(j.img, j.masks[i].Image, j.prompts) }},
 		"iou": {
 			tensor: tensor.Tensor{DType: dtype.F32, Shape: []int{len(quality), 1}, Data: tensor.Bytes(quality)}},
-	}, nil
+	})
+	return made, nil
 }
 
 // maskSummary describes one mask in the JSON summary.
@@ -410,7 +435,7 @@ func (f *segmentFlags) help(m *rlx.Model) string {
 	text := fmt.Sprintf(
 		"Task %s: --image with --point or --box (up to %d points, box corners included)%s, --mask best|all|0..%d.\nOutputs for -o:\n",
 		task.KindSegment, s.MaxPoints, mask, s.Tokens-1)
-	for _, o := range segmentOffers(s, string(segment.Best)) {
+	for _, o := range segmentOffers(m, string(segment.Best)) {
 		text += fmt.Sprintf("  %-16s %s\n", o.name, o.about)
 	}
 	return text

@@ -47,7 +47,7 @@ type session struct {
 
 	graphs *format.Verified // the programs of model; nil until plan is called
 	stats  statsTable
-	// the last run, if --capsule asks for a capsule of one that fails
+	// the last run, if --capsule asks for a capsule of a failed run
 	attempt *attempt
 
 	bar  *cli.Progress // for work that consists of many runs; these then have no progress bars of their own

@@ -74,7 +74,7 @@ type camera struct {
 	fov, scale                  float64
 }
 
-// parseCamera parses the value of --camera. What it leaves out follows from the scene.
+// parseCamera parses the value of --camera. Values that it leaves out follow from the scene.
 func parseCamera(text string, t *task.Splats) (c camera, err error) {
 	c = camera{target: t.Center, up: [3]float64{0, -1, 0}, fov: 60, scale: 1}
 	vectors := map[string]*[3]float64{"pos": &c.pos, "target": &c.target, "up": &c.up, "background": &c.background}
@@ -117,7 +117,7 @@ func parseCamera(text string, t *task.Splats) (c camera, err error) {
 	return c, c.check("--camera " + text)
 }
 
-// check checks what the numbers of a camera mean together. subject is that of the error.
+// check checks the numbers of a camera together. subject is the subject of the error.
 func (c camera) check(subject string) error {
 	switch {
 	case !(c.fov >= 1 && c.fov <= 170):

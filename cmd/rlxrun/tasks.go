@@ -80,7 +80,7 @@ func (f *imageFlag) given() []string {
 	return []string{"--image"}
 }
 
-// useOf returns the kind that the model declares; ok is false if there is none.
+// useOf returns the kind of task that the model declares. ok is false if it declares no task.
 func useOf(uses []taskUse, m *rlx.Model) (u taskUse, ok bool) {
 	i := slices.IndexFunc(uses, func(u taskUse) bool { return u.name == m.Facts().Task })
 	if i < 0 {
@@ -89,8 +89,8 @@ func useOf(uses []taskUse, m *rlx.Model) (u taskUse, ok bool) {
 	return uses[i], true
 }
 
-// taskExamples returns the examples of all kinds. Kinds are registered by file name. The reverse order begins with
-// those that most people use; "rlxrun --help" shows the first example.
+// taskExamples returns the examples of all kinds. Kinds are registered by file name. In reverse order, the kinds that
+// most people use come first; "rlxrun --help" shows the first example.
 func taskExamples() (out []cli.Example) {
 	for _, k := range slices.Backward(taskKinds) {
 		out = append(out, k.examples...)

@@ -137,7 +137,7 @@ type textJob struct {
 	options text.Options
 	only    bool // only compute the prompt, for --save-state
 	lines   bool // --format jsonl
-	shared  bool // other results follow the text on standard output, or in the pipe that it goes to
+	shared  bool // other results follow the text on standard output, or in the same pipe
 
 	text *text.Result
 }
@@ -280,7 +280,7 @@ func (j *textJob) inputs() []string {
 	return append(j.flags.grammar.files(), j.flags.file.Values...)
 }
 
-// verdict reports a text that was cut off within its grammar. It has been printed.
+// verdict reports a text that was cut off within its grammar. The text has been printed.
 func (j *textJob) verdict() error {
 	if j.text == nil {
 		return nil

@@ -40,7 +40,7 @@ func (f *draftFlags) settle() error {
 	return nil
 }
 
-// methods returns the methods that drafting needs, none without --draft.
+// methods returns the methods that drafting needs: nothing without --draft.
 func (f *draftFlags) methods(m *rlx.Model) (out []*rlx.Method, err error) {
 	if f.head == "" {
 		return nil, nil

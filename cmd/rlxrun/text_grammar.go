@@ -11,7 +11,7 @@ import (
 	"github.com/rlx-go/rlx/text"
 )
 
-// grammarFlags restrict what is generated.
+// grammarFlags restrict the generated text.
 type grammarFlags struct {
 	fs              *cli.FlagSet
 	schema, grammar string // files
@@ -47,7 +47,7 @@ func (f *grammarFlags) files() (out []string) {
 	return out
 }
 
-// read returns the grammar, or nil if there is none.
+// read returns the grammar, or nil if no flag sets one.
 func (f *grammarFlags) read(ctx context.Context, env *cli.Env) (g *text.Grammar, err error) {
 	path := f.schema + f.grammar
 	if path == "" {

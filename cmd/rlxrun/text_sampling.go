@@ -29,7 +29,7 @@ func (f *samplingFlags) declare(fs *cli.FlagSet) {
 	fs.ListVarP(&f.stop, "stop", "", "`TEXT` stop before this text (repeatable)")
 }
 
-// samplingOf returns the parameters of the flags, and the model's where none is given.
+// samplingOf returns the parameters of the flags, and the model's parameters where a flag is not set.
 func (f *samplingFlags) samplingOf(facts text.Facts) (text.Sampling, error) {
 	sampling := facts.Sampling
 	for name, copy := range map[string]func(){

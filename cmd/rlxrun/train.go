@@ -35,7 +35,7 @@ type trainFlags struct {
 	warmup, logEvery int
 }
 
-// A trainKind is what the command does for one kind of task.
+// A trainKind has what the command does differently for one kind of task.
 type trainKind interface {
 	// declare declares the flags of the kind, the first of which names its examples.
 	declare(fs *cli.FlagSet)
@@ -204,7 +204,7 @@ type evalJSON struct {
 	IoU        float64 `json:"iou,omitempty"`
 }
 
-// String tells what was measured.
+// String returns the measured numbers as text.
 func (e evalJSON) String() string {
 	text := fmt.Sprintf("loss %.4f", e.Loss)
 	if e.Perplexity != 0 {
@@ -271,7 +271,7 @@ func (s *session) train(ctx context.Context, f *trainFlags) error {
 	return s.env.Table(f.summary(out, t.about, s))
 }
 
-// outputs returns the files that training writes at its end, so that what prevents that is found before.
+// outputs returns the files that training writes at its end, so that the command can check them before it trains.
 func (f *trainFlags) outputs(m *rlx.Model) []string {
 	save := f.save
 	if about, ok := m.Task().(*task.Train); ok && about.Rank > 0 && filepath.Ext(save) != ".safetensors" && save != "" {
@@ -326,7 +326,7 @@ func (f *trainFlags) goOn(ctx context.Context, s *session, t *training) error {
 	return nil
 }
 
-// steps trains until there are as many steps as -n says.
+// steps trains until the number of steps is that of -n.
 func (f *trainFlags) steps(ctx context.Context, s *session, t *training) (c train.Curve, evals []evalJSON,
 	times []time.Duration, err error) {
 	bar := s.env.Progress("training", int64(f.settings.Steps))
@@ -372,7 +372,7 @@ func (f *trainFlags) steps(ctx context.Context, s *session, t *training) (c trai
 	return c, evals, times, nil
 }
 
-// kind returns what the command does for the artifact, and fills in its default settings.
+// kind returns the trainKind for the artifact, and fills in its default settings.
 func (f *trainFlags) kind(m *rlx.Model) (trainKind, error) {
 	name := ""
 	if m.Task() != nil {

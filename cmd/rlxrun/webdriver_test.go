@@ -98,7 +98,7 @@ func (b *browser) do(method, path string, body, value any) {
 
 func (b *browser) open(url string) { b.do("POST", "/url", map[string]string{"url": url}, nil) }
 
-// script runs JavaScript in the page and stores what it returns in value.
+// script runs JavaScript in the page and stores its result in value.
 func (b *browser) script(value any, text string, args ...any) {
 	b.t.Helper()
 	if args == nil {

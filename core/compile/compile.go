@@ -55,7 +55,7 @@ type Weight struct {
 	Type   ir.Type
 	Offset int64  // in the weights space, in bytes; set by Options.Layout
 	Data   []byte // of attachments and of weights that passes computed; nil means the model's param of that name
-	// Fixed is set if a session cannot replace the weight, because it is no param of the model, or because programs
+	// Fixed is set if a session cannot replace the weight. That is so if it is not a param of the model, or if programs
 	// have constants that were computed from its values.
 	Fixed bool
 }

@@ -48,7 +48,8 @@ type OpGap struct {
 	Rewrite []Rewrite   // what the compiler tried for every node
 }
 
-// Use is a kind of nodes that the target does not run: with the same element types, for the same reason.
+// Use is a group of nodes that the target does not run. They have the same element types, and no rule fits them for the
+// same reason.
 type Use struct {
 	Operands, Results string // element types: "f32, f16"
 	Nodes             int
@@ -102,7 +103,8 @@ type lack struct {
 	nodes  int
 }
 
-// programs returns the graph of each method as a target would run it, with the nodes that it does not run as they are.
+// programs returns the graph of each method as a target would run it. Nodes that the target does not run stay as they
+// are.
 func (f *finder) programs(d *target.Description) (out []*ir.Graph, err error) {
 	for i, g := range f.methods {
 		o := pass.Options{Params: f.o.Params, Activations: f.o.Activations, Custom: f.o.Custom, Shared: &f.shared[i],
@@ -125,7 +127,7 @@ func (f *finder) programs(d *target.Description) (out []*ir.Graph, err error) {
 	return out, nil
 }
 
-// lacks lists the nodes that a target does not run, those of one kind once.
+// lacks lists the nodes that a target does not run, one for each kind.
 func (f *finder) lacks(d *target.Description) (out []*lack, graphs []*ir.Graph, err error) {
 	if graphs, err = f.programs(d); err != nil {
 		return nil, nil, err
@@ -183,9 +185,9 @@ func (f *finder) target(t Target) (gaps TargetGaps, err error) {
 	return gaps, nil
 }
 
-// extend adds few rules to a description so that the target runs the nodes. It adds rules op by op, because with those
-// for one op the target may run another. Ops that no rewrite expresses come first, then those whose rewrites contain
-// none of the others.
+// extend adds few rules to a description so that the target runs the nodes. It adds rules op by op, because the rules
+// for one op may let the target run another op, too. Ops that no rewrite expresses come first, then those whose
+// rewrites contain no other op of the list.
 func extend(d *target.Description, found []*lack) *target.Description {
 	rest := map[string][]*ir.Node{}
 	for _, l := range found {

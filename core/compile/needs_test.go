@@ -23,8 +23,8 @@ import (
 	"github.com/rlx-go/rlx/models/weights"
 )
 
-// TestNeeds checks that docs/native-ops.md lists what the demo models need of a backend, and that what it lists
-// suffices.
+// TestNeeds checks that docs/native-ops.md lists what the demo models need from a backend, and that a backend with
+// these rules runs them.
 func TestNeeds(t *testing.T) {
 	var b strings.Builder
 	b.WriteString(`# What a backend needs to run SAM or Llama natively
@@ -58,7 +58,7 @@ types f32
 		kept := open(t, m.path)
 		f32 := kept
 		f32.DType = dtype.F32
-		// The types of all programs, with no rules but those for their steps.
+		// The types of all programs, and only the rules that their steps need.
 		small := stepsOf(compileFor(t, build(t, f32, m.config), f32, builtin(t, target.Portable)))
 		enough := small.target("mine")
 		b.WriteString("\n### What suffices\n\n")

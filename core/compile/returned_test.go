@@ -24,7 +24,7 @@ import (
 // have an op.
 var returnedForms = []struct {
 	name, text string
-	packed     bool // whether it is one for packed types, too
+	packed     bool // also for packed types
 }{
 	{"constant", "a = const {value=1.0} : T[64]\nreturn y=y, a=a", false},
 	{"reshaped constant", "c = const {value=1.0} : T[64]\na = reshape c : T[2,32]\nreturn y=y, a=a", false},

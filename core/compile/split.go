@@ -23,7 +23,7 @@ import (
 type job struct {
 	target Target
 	pieces []piece
-	plan   *split.Plan // whose segments are pieces; nil if the method is not divided
+	plan   *split.Plan // its segments are pieces; nil if the method is not divided
 }
 
 // piece is a graph that becomes one program.

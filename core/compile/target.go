@@ -15,9 +15,9 @@ type Target struct {
 	Takes *target.Description // the nodes that it runs; a level does not change them
 }
 
-// Defaults returns the default targets: cpu and wgpu. Metal and cuda are not among them, because their backends run the
-// programs of wgpu, nor is portable: it has no attention op, so programs for it store the scores of each layer, and few
-// backends have no description of their own.
+// Defaults returns the default targets: cpu and wgpu. The backends metal and cuda run the programs of wgpu, so they
+// need no programs of their own. Portable is for backends without a description of their own, which are few. It has no
+// attention op, so programs for it store the scores of each layer.
 func Defaults() []Target {
 	var out []Target
 	for _, d := range target.Builtin() {

@@ -44,7 +44,7 @@ type Definition struct {
 	Ranges   map[string]ir.Range
 
 	expansion template
-	gradient  template // no text if there is none
+	gradient  template // empty if the op has no gradient rule
 	patterns  []template
 	line      int
 	reads     map[string]string // attributes of element types that inputs of the expansion have, by input
@@ -104,8 +104,8 @@ func (l *Library) unknown(name string) error {
 	return e.WithHint("spec/ops.md lists the ops; --op FILE defines one of your own")
 }
 
-// Attrs returns the attributes of a node of op "custom" for operands of the given types. The attributes that given
-// lacks have their defaults; one that is the element type of an operand has that operand's type.
+// Attrs returns the attributes of a node of op "custom" for operands of the given types. Attributes that given lacks
+// have their defaults. An attribute that is the element type of an operand has that operand's type.
 func (d *Definition) Attrs(given []ir.Attr, in []ir.Type) (op.CustomAttrs, error) {
 	own, err := d.own(given, in)
 	if err != nil {

@@ -123,7 +123,7 @@ func arrays(types []ir.Type) (out []*tensor.Array) {
 	return out
 }
 
-// TestText checks how a text graph names an op, and that what is printed needs no definition.
+// TestText checks how a text graph names an op, and that printed graphs need no definition.
 func TestText(t *testing.T) {
 	l := library(t, "wave.rlxop", "knn.rlxop")
 	g := parse(t, l, `sym M = 1..7

@@ -249,7 +249,7 @@ type search struct {
 // pair is a node of the pattern, and the node of the graph that must fit it.
 type pair struct{ pattern, node *ir.Node }
 
-// state is what is known of a match so far.
+// state is the known part of a match.
 type state struct {
 	to  []*ir.Node // by node of the pattern
 	own map[string]any
@@ -365,8 +365,8 @@ func (p *Pattern) fits(w pair, st state) bool {
 	return true
 }
 
-// convertBack returns the value of a node's attribute in the type of the op's own. A whole float stands for an integer:
-// const has its value as a float.
+// convertBack returns the value of a node's attribute in the type of the op's own attribute. A whole float stands for
+// an integer, because const has its value as a float.
 func convertBack(v, like any) (any, bool) {
 	if f, ok := v.(float64); ok {
 		if _, whole := like.(int64); whole {

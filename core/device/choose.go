@@ -20,7 +20,7 @@ func splitTarget(target string) (backend, level string) {
 
 // Choose returns the best program of one method for the backend. It prefers programs that were compiled for this
 // backend, first those with the best level that this machine has. Otherwise it returns the first program of which the
-// backend runs every node. If there is none, the error is ErrLevel or ErrUnsupported.
+// backend runs every node. Without such a program, the error is ErrLevel or ErrUnsupported.
 func (i Info) Choose(programs []*program.Program) (*program.Program, error) {
 	if err := i.CheckLevel(programs); err != nil {
 		return nil, err
@@ -107,7 +107,7 @@ func (i Info) ChooseSplit(list []*program.Split) (*program.Split, error) {
 	return nil, err
 }
 
-// BackendOf returns the name of the backend that a target is for.
+// BackendOf returns the name of the backend of a target.
 func BackendOf(target string) string {
 	backend, _ := splitTarget(target)
 	return backend

@@ -81,7 +81,7 @@ func TestCheckLevel(t *testing.T) {
 	for _, c := range []struct {
 		info    device.Info
 		targets string
-		want    string // part of the error; empty if there must be none
+		want    string // part of the error; empty if no error is expected
 	}{
 		{cpu, "portable", ""},
 		{cpu, "portable cpu", ""},

@@ -38,7 +38,7 @@ type Info struct {
 	Target *target.Description
 	// Levels are the levels of Target that this machine has, best first.
 	Levels   []string
-	Devices  []Device // the backend is unavailable if it has none
+	Devices  []Device // without devices, the backend is unavailable
 	MaxAlloc int64    // largest arena in bytes; 0 means no limit
 
 	Precisions []string // values that Load.Precision may have; nil means only "f32"
@@ -169,7 +169,7 @@ type Step struct {
 	Node  int           // in the program's graph
 	Start time.Duration // since the start of the run
 	Time  time.Duration
-	FLOPs *int64 // arithmetic of a loop's iterations, as many as ran; nil means what the op's definition says
+	FLOPs *int64 // arithmetic of the iterations of a loop that ran; nil means the number of the op's definition
 }
 
 // StepError returns the error of a step that refuses the values of its operands, or fails otherwise. It names the op,

@@ -104,7 +104,7 @@ func CheckStateRange(subject string, offset int64, n int, size int64) error {
 	return nil
 }
 
-// Computed returns which outputs the run computes: those that are wanted or kept. Nil means all.
+// Computed returns which outputs the run computes: the wanted and the kept ones. Nil means all.
 func (r Run) Computed() []bool {
 	if r.Outputs == nil {
 		return nil

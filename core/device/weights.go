@@ -34,8 +34,8 @@ func (w NewWeights) Of(p, outer *program.Program) NewWeights {
 // A WeightSetter is an Executable whose weights can be replaced. The executables of a backend with Info.SetsWeights
 // are.
 type WeightSetter interface {
-	// SetWeights replaces the values of params for all later runs. It is not called during a run. What the backend has
-	// computed from the old values, such as packed copies, it computes again. After an error the values of the params
+	// SetWeights replaces the values of params for all later runs. It is not called during a run. The backend computes
+	// again what it has computed from the old values, such as packed copies. After an error the values of the params
 	// are undefined.
 	SetWeights(ctx context.Context, w NewWeights) error
 }

@@ -96,7 +96,7 @@ func (s *suite) recipe(w want) (*recipe, string) {
 	return r.recipe, r.why
 }
 
-// recipeOr is a recipe, or why there is none.
+// recipeOr is a recipe, or the reason why there is none.
 type recipeOr struct {
 	recipe *recipe
 	why    string
@@ -181,7 +181,7 @@ func (s *suite) checkDevices() error {
 	return typed(err)
 }
 
-// typed returns an error unless err has a code that tells the user what is wrong: any code but diag.Internal and
+// typed returns an error unless err has a code that is of use to the user: any code but diag.Internal and
 // device.ErrLost.
 func typed(err error) error {
 	if code, ok := diag.CodeOf(err); !ok || code == diag.Internal || errors.Is(err, device.ErrLost) {
@@ -348,7 +348,7 @@ func (s *suite) checkIndex() error {
 	return s.checkIndexStep()
 }
 
-// checkIndexStep checks that the error for an index out of range names its step once, and no other step, also if the
+// checkIndexStep checks that the error for an index out of range names its step once, and no other step, even if the
 // backend submits several steps at once.
 func (s *suite) checkIndexStep() error {
 	g := ir.NewGraph("index")

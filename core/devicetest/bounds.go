@@ -13,7 +13,7 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// sized are ops on operands of which a symbol, S, is a size. sums marks those that add or multiply floats.
+// sized are ops on operands that have the symbol S as a size. sums marks those that add or multiply floats.
 var sized = []struct {
 	name, line string
 	sums       bool
@@ -81,8 +81,8 @@ func (s *suite) sizedClaimed() (map[string]bool, error) {
 	return out, nil
 }
 
-// checkBounds runs the ops of sized at sizes that were compiled in, and at the same sizes below several bounds. Each
-// result must be that of its op's definition. Those of ops that sum no floats must have the same bits in both programs.
+// checkBounds runs the ops of sized at static sizes, and at the same sizes below several bounds. Each result must be
+// that of its op's definition. Results of ops that do not sum floats must have the same bits in both programs.
 func (s *suite) checkBounds() error {
 	names, err := s.sizedClaimed()
 	if err != nil {
@@ -128,7 +128,7 @@ func (s *suite) bounds(names map[string]bool, sizes map[int64][]int64, exact fun
 	for n, bounds := range sizes {
 		syms := map[string]int64{"S": n}
 		inputs, want := values{}, map[string]tensor.Tensor{}
-		for _, bound := range append([]int64{0}, bounds...) { // 0 stands for the program of one size
+		for _, bound := range append([]int64{0}, bounds...) { // 0 stands for the program with a static size
 			g, err := sizedGraph(max(bound, n), names)
 			if err == nil && bound == 0 {
 				g, err = g.Fix(syms)

@@ -34,7 +34,7 @@ const (
 
 // want selects recipes.
 type want struct {
-	kind string // what the op is, for messages
+	kind string // kind of op, for messages
 	of   func(*ir.OpDef) bool
 	suit func(*recipe) bool
 }
@@ -56,8 +56,8 @@ var (
 // furtherTries is how many recipes are tried after the first that a target takes, in the hope for a better one.
 const furtherTries = 60
 
-// claimedRecipe returns a recipe that a target takes and w selects, if possible one with a symbol, chained, of floats
-// and without params. If there is none, why is the reason.
+// claimedRecipe returns a recipe that a target takes and w selects. If possible, it has a symbol, is chained, has
+// floats and no params. If there is no recipe, why is the reason.
 func claimedRecipe(to *target.Description, w want) (best *recipe, why string) {
 	if r := negAbs(); w.of(op.NegDef) && r.claimed(to) && w.suit(r) {
 		return r, ""

@@ -25,9 +25,9 @@ import (
 // in advance.
 const MaxIO = 16 << 20
 
-// Exception names checks that a backend does not pass. Name is that of a check or of a group: an op ("gather"), one of
-// its cases ("gather/3"), one kind of check of a case ("gather/3/weights") or of all cases ("gather/*/weights"), or a
-// check that is not about an op ("run/cancel"). Failures print the full name of the check.
+// Exception names checks that a backend does not pass. Name is the name of a check or of a group: an op ("gather"), one
+// of its cases ("gather/3"), one kind of check of a case ("gather/3/weights") or of all cases ("gather/*/weights"), or
+// a check that is not about an op ("run/cancel"). Failures print the full name of the check.
 type Exception struct {
 	Name   string
 	Reason string
@@ -35,11 +35,12 @@ type Exception struct {
 
 // Options lists the known exceptions of a backend.
 type Options struct {
-	// Unsupported lists what the backend will never run. It must return device.ErrUnsupported. Nodes that the backend's
-	// description excludes need no entry; the suite checks that the backend refuses them.
+	// Unsupported lists the checks whose nodes the backend will never run. It must return device.ErrUnsupported for
+	// them. Nodes that the backend's description excludes need no entry; the suite checks that the backend refuses
+	// them.
 	Unsupported []Exception
-	// Failing lists what the backend should run but does not yet. If all checks of an entry pass, the test fails, so
-	// that the entry is removed.
+	// Failing lists the checks that the backend should pass but does not pass yet. If all checks of an entry pass, the
+	// test fails, so that the entry is removed.
 	Failing []Exception
 	// MustHave makes a backend without a device (device.ErrUnavailable) fail the test instead of skipping it.
 	MustHave bool
@@ -47,8 +48,10 @@ type Options struct {
 	// each kind and of each element type is taken. A backend whose checks are slow, because they compile shaders, sets
 	// it.
 	Share float64
-	// Compile compiles for the backend. If it is set, ops that the backend lacks for some element types are compiled,
-	// and compared with what they mean.
+	// Ops is the part of the ops that a sample takes, such as 0.5; 0 means all.
+	Ops float64
+	// Compile, if not nil, compiles for the backend. Ops that the backend lacks for some element types are then
+	// compiled, and compared with their definitions.
 	Compile Compiler
 }
 
@@ -77,7 +80,7 @@ func Run(t *testing.T, open func(t *testing.T) device.Backend, opts Options) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	chosen.share = opts.Share
+	chosen.share, chosen.ops = opts.Share, opts.Ops
 	t.Logf("checks of ops: %v", chosen)
 	var clock stopwatch
 	run := func(t *testing.T, c check) (refused error) {

@@ -138,8 +138,8 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestFlushing checks that a device that takes all denormals for 0 passes the checks of special values, and is known to
-// do so. One that cannot be asked must keep denormals.
+// TestFlushing checks that a device that treats all denormals as 0 passes the checks of special values, and that the
+// suite reports this. A device that cannot be asked must keep denormals.
 func TestFlushing(t *testing.T) {
 	s := suiteOf(t, fake{fault: "flushes denormals"})
 	strict := 0
@@ -172,7 +172,7 @@ func TestFlushing(t *testing.T) {
 	}
 }
 
-// TestRefusals checks that the suite requires device.ErrUnsupported for what the description lacks.
+// TestRefusals checks that the suite requires device.ErrUnsupported for nodes that the description excludes.
 func TestRefusals(t *testing.T) {
 	for fault, want := range map[string]string{"takes all": "that its description does not take",
 		"wrong refusal": "want device.ErrUnsupported"} {
@@ -184,7 +184,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestLedger checks that an exception excuses only what it names, and that stale exceptions are reported.
+// TestLedger checks that an exception excuses only the checks that it names, and that stale exceptions are reported.
 func TestLedger(t *testing.T) {
 	bad, unsupported := errors.New("bad"), fmt.Errorf("load: %w", device.ErrUnsupported)
 	l, err := newLedger(Options{
@@ -257,8 +257,17 @@ func TestSample(t *testing.T) {
 		if len(made) < len(checks) {
 			t.Errorf("%s: 60 samples have %d of %d checks", name, len(made), len(checks))
 		}
-		if n := len(sample{all: true}.pick(name, checks)); n != len(checks) {
+		if n := len(sample{all: true, ops: 0.01}.pick(name, checks)); n != len(checks) {
 			t.Errorf("%s: all are %d of %d checks", name, n, len(checks))
+		}
+		without := 0
+		for seed := range uint64(60) {
+			if len(sample{seed: seed, ops: 0.5}.pick(name, checks)) == 0 {
+				without++
+			}
+		}
+		if without < 15 || without > 45 {
+			t.Errorf("%s: %d of 60 samples with half of the ops leave it out", name, without)
 		}
 	}
 	if got := len(sample{seed: 3}.some(6, 30)); got != 6 {
@@ -266,8 +275,8 @@ func TestSample(t *testing.T) {
 	}
 }
 
-// TestCoverage checks that the suite finds new sizes and weights for every op that has any, and that its programs run
-// everything in the arena, with results in place.
+// TestCoverage checks that the suite finds new sizes and weights for every op that allows them, and that its programs
+// run everything in the arena, with results in place.
 func TestCoverage(t *testing.T) {
 	for _, def := range ir.Defs() {
 		if !runnable(def) || def.Nested { // the types of operands are those of the graphs' inputs

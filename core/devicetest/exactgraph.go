@@ -156,7 +156,7 @@ func (m *mixer) exactPool(x *ir.Node) *ir.Node {
 			Stride: m.numbers(axes, 1, 3), Padding: make([]int, axes)}, x)
 }
 
-// scatterAdd adds the rows of x to at least as many rows, so that few meet.
+// scatterAdd adds the rows of x, in pairs, to the rows of a result of the same size.
 func (m *mixer) scatterAdd(x *ir.Node) *ir.Node {
 	if x.Type.Rank() == 0 || x.Type.DType == dtype.Bool || !x.Type.Shape[0].IsStatic() ||
 		x.Type.Shape[0].Const > exactSum {

@@ -14,10 +14,10 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// Some devices take denormals for 0 ("flush" them), as WGSL and other languages of shaders allow. The suite asks the
+// Some devices treat denormals as 0 ("flush" them), as WGSL and other languages of shaders allow. The suite asks the
 // device: it multiplies denormals by 1 and adds 0 to them. If the device flushes, a result that is a denormal may be a
-// zero of the same sign, and a result may be what the definition gives for operands that were flushed. A device that
-// cannot be asked, or that flushes only some, must not flush.
+// zero of the same sign, and a result may be the result of the definition for flushed operands. A device that cannot be
+// asked, or that flushes only some denormals, must not flush.
 
 // smallestNormal returns the smallest normal number of a float type.
 func smallestNormal(d dtype.DType) float64 {
@@ -136,7 +136,7 @@ func (s *suite) lacksAll() bool {
 	return true
 }
 
-// note tells which denormals the device takes for 0. It is empty if it takes none for 0, or was not asked.
+// note says which denormals the device treats as 0. It is empty if the device keeps all, or was not asked.
 func (s *suite) note() string {
 	if len(s.flushes) == 0 || s.flushErr != nil {
 		return ""
@@ -148,8 +148,8 @@ func (s *suite) note() string {
 	return "the device takes denormals for 0 (" + strings.Join(names, ", ") + ")"
 }
 
-// flush returns the operands with zeros in place of the denormals that the device takes for 0, or nil if it takes none
-// for 0.
+// flush returns the operands with zeros in place of the denormals that the device treats as 0, or nil if the device
+// keeps all.
 func (s *suite) flush(in []*tensor.Array) []*tensor.Array {
 	types, err := s.flushed()
 	if len(types) == 0 || err != nil {
@@ -209,8 +209,9 @@ func (s *suite) near(cmp comparison, def *ir.OpDef, attrs any, in, got, want []*
 	return near(cmp, def, attrs, in, got, allowed)
 }
 
-// closest returns the result that got may have been meant to be: want; other, that of flushed operands; or, if the
-// device also flushes results, a zero in place of either. If got is none of them, it returns want.
+// closest returns the result that got was probably meant to be. The candidates are want; other, the result for flushed
+// operands; and, if the device also flushes results, a zero in place of either. If got is not close to any of them,
+// closest returns want.
 func closest(got, want, other float64, flushes bool, tol ir.Tolerance, d dtype.DType) float64 {
 	if excess(got, want, tol, d) <= 0 {
 		return want

@@ -117,12 +117,12 @@ func (x Mixed) compiled(g *ir.Graph) (*ir.Graph, values, error) {
 	return out, given, nil
 }
 
-// mixedTypes are the element types of mixed graphs. Those that a backend lacks are left out.
+// mixedTypes are the element types of mixed graphs. Types that a backend lacks are left out.
 var mixedTypes = []dtype.DType{dtype.F32, dtype.F16, dtype.BF16, dtype.I32, dtype.U32, dtype.Bool}
 
 // mixer grows a graph of values of many shapes and element types. It takes operands from all values so far, so any op
-// may read a view, a broadcast or a result of any layout. Type inference decides what an op accepts. Numbers stay
-// small, so that none overflows f16.
+// may read a view, a broadcast or a result of any layout. Type inference decides which operands an op accepts. Numbers
+// stay small, so that no number overflows f16.
 type mixer struct {
 	*rand.Rand
 	graph *ir.Graph
@@ -200,7 +200,7 @@ func (m *mixer) any() *ir.Node {
 	return m.pool[len(m.pool)-1-min(m.IntN(len(m.pool)), m.IntN(len(m.pool)))]
 }
 
-// like returns a value of x's element type for which ok is true. It returns x if a few tries find none.
+// like returns a value of x's element type for which ok is true. If a few tries find no such value, it returns x.
 func (m *mixer) like(x *ir.Node, ok func(y *ir.Node) bool) *ir.Node {
 	for range 20 {
 		if y := m.any(); y.Type.DType == x.Type.DType && ok(y) {
@@ -290,7 +290,7 @@ func (m *mixer) small(x *ir.Node) *ir.Node {
 	return op.Max(op.Min(x, m.number(6, d)), m.number(lo, d))
 }
 
-// static returns a random axis of x with a static size of at least n, or -1 if a few tries find none.
+// static returns a random axis of x with a static size of at least n. If a few tries find no such axis, it returns -1.
 func (m *mixer) static(x *ir.Node, n int64) int {
 	for range 5 {
 		if x.Type.Rank() == 0 {

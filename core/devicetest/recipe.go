@@ -281,7 +281,7 @@ func (x *plain) worksAt(r *rig, n int64) error {
 func (x *plain) works(r *rig) error { return x.worksAt(r, 2) }
 
 // equalSizes returns a program of one step whose symbols N and M must be equal, because a reshape requires it. ok is
-// false if the target takes none.
+// false if the target takes no such program.
 func (r *recipe) equalSizes(to *target.Description) (p *program.Program, params values, ok bool) {
 	if r.largest < 2 {
 		return nil, nil, false
@@ -357,15 +357,16 @@ type Specimen struct {
 	Program *program.Program
 	Weights []byte
 	Inputs  [][]byte // of a run with the largest sizes, in the order of the program's inputs
-	// Equal is a program, with the same weights, that requires its two symbols N and M to be equal; nil if the backend
-	// claims none.
+	// Equal is a program, with the same weights, that requires its two symbols N and M to be equal. It is nil if the
+	// backend claims no such program.
 	Equal *program.Program
-	// Param is a program with params, whose weights are ParamWeights; nil if the backend claims none.
+	// Param is a program with params, whose weights are ParamWeights. It is nil if the backend claims no such program.
 	Param        *program.Program
 	ParamWeights []byte
 }
 
-// Claimed returns a specimen of what a backend claims to run. If there is none, why is the reason.
+// Claimed returns a specimen of a program that the backend claims to run. If there is no such program, why is the
+// reason.
 func Claimed(info device.Info) (s *Specimen, why string) {
 	r, why := claimedRecipe(info.Target, anyRecipe)
 	if r == nil {

@@ -23,6 +23,7 @@ type sample struct {
 	all   bool
 	seed  uint64
 	share float64 // probability of a check; 0 means usualShare
+	ops   float64 // probability of an op; 0 means 1
 }
 
 // sampleFromEnv returns the sample that SampleEnv asks for.
@@ -61,12 +62,16 @@ func (s sample) String() string {
 }
 
 // pick chooses among the checks of an op, in their order. It takes about s.share of them, and more if needed to have
-// one check of each kind, and one for each element type of operands and results.
+// one check of each kind, and one for each element type of operands and results. It takes none of an op that the sample
+// leaves out.
 func (s sample) pick(op string, checks []check) []check {
 	if s.all {
 		return checks
 	}
 	rng := rand.New(rand.NewPCG(s.seed, seedOf(op)))
+	if s.ops != 0 && rng.Float64() >= s.ops {
+		return nil
+	}
 	seen, taken := map[string]bool{}, make([]bool, len(checks))
 	for _, i := range rng.Perm(len(checks)) {
 		taken[i] = rng.Float64() < cmp.Or(s.share, usualShare)

@@ -17,8 +17,8 @@ const (
 	maxFLOPs    = 1_000_000
 )
 
-// resized returns a copy of s with other sizes that its op accepts; ok is false if a few tries find none. Related sizes
-// are changed together. This is guesswork: type inference decides what the op accepts.
+// resized returns a copy of s with other sizes that its op accepts. ok is false if a few tries find no such sizes.
+// Related sizes are changed together. This is guesswork: type inference decides which sizes the op accepts.
 func (s subject) resized(rng *rand.Rand) (subject, bool) {
 	for range 40 {
 		if n, ok := s.tryResized(rng, maxElements, maxFLOPs); ok {

@@ -62,8 +62,9 @@ func (s *suite) checkSource(source, compiled *ir.Graph, given values, seed uint6
 	})
 }
 
-// SameAsSource compares the outputs of a compiled graph with what the source computes. If exact is set, source is an
-// ExactGraph, and they must be equal. Otherwise interp.ReturnAll has changed it, and interp.SameSteps compares them.
+// SameAsSource compares the outputs of a compiled graph with those of the source. If exact is set, source is an
+// ExactGraph, and they must be equal. Otherwise interp.ReturnAll has changed source, and interp.SameSteps compares
+// them.
 func SameAsSource(source *ir.Graph, syms map[string]int64, inputs, params, got map[string]*tensor.Array,
 	exact bool) error {
 	given := func(name string) (*tensor.Array, error) { return params[name], nil }

@@ -107,8 +107,8 @@ func cacheInputs(rng *rand.Rand, p *program.Program, t, pos int) values {
 	return in
 }
 
-// checkState checks that a run sees what the previous run wrote to a state, that states are independent, that Clear,
-// Copy, Read and Write work, and that a run with an invalid input writes nothing.
+// checkState checks that a run reads the data that the previous run wrote to a state, that states are independent, that
+// Clear, Copy, Read and Write work, and that a run with an invalid input writes nothing.
 func (s *suite) checkState() error {
 	p, why := s.cache()
 	if p == nil {
@@ -197,8 +197,8 @@ func (s *suite) checkState() error {
 	})
 }
 
-// checkStateRefused checks that device.ErrInput reports a missing state, one that is too small, and transfers that do
-// not fit.
+// checkStateRefused checks that device.ErrInput reports a missing state, a state that is too small, and transfers that
+// do not fit.
 func (s *suite) checkStateRefused() error {
 	p, why := s.cache()
 	if p == nil {
@@ -243,8 +243,8 @@ func (s *suite) checkStateRefused() error {
 	})
 }
 
-// checkTransfers checks runs that keep an output in a state or read an input from one. The bytes must be those that the
-// host would copy. An output may be kept that the host does not ask for.
+// checkTransfers checks runs that keep an output in a state or read an input from a state. The bytes must be those that
+// the host would copy. An output may be kept even if the host does not ask for it.
 func (s *suite) checkTransfers() error {
 	ctx := context.Background()
 	return s.withPlain(4, device.Load{}, func(r *rig, x *plain) error {

@@ -88,8 +88,8 @@ type form struct {
 	arena bool
 }
 
-// weightForm makes params of the float and packed operands after the first, or of the first if there are none. ok is
-// false if no operand becomes a param.
+// weightForm makes params of the float and packed operands after the first, or of the first if no other operand can be
+// a param. ok is false if no operand becomes a param.
 func (s subject) weightForm() (form, bool) {
 	w, some := make([]bool, len(s.In)), false
 	for k := 1; k < len(w); k++ {
@@ -103,7 +103,7 @@ func (s subject) weightForm() (form, bool) {
 }
 
 // narrowed returns s with its f32 weights in the narrower type d, as far as the op accepts that. ok is false if it
-// accepts none.
+// accepts no such weight.
 func (s subject) narrowed(f form, d dtype.DType) (subject, bool) {
 	c := s.Case
 	c.In = slices.Clone(s.In)

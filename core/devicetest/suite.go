@@ -21,7 +21,7 @@ type Part string
 const (
 	Info      Part = "info"      // the backend's name, devices and description
 	Behaviour Part = "behaviour" // loading and running: sizes, errors, cancellation, profiles, states
-	// programs of many ops: typical of models, random, and those that other implementations got wrong
+	// programs of many ops: typical of models, random, and programs that other implementations got wrong
 	Programs Part = "programs"
 	Ops      Part = "ops" // every case of every op
 )
@@ -72,7 +72,7 @@ type Result struct {
 	Check   string // the full name of the check
 	Outcome Outcome
 	Err     error  // why the check failed or was skipped, or nil
-	Note    string // what the suite has found out about the device, such as that it takes denormals for 0
+	Note    string // facts that the suite has found out about the device, such as that it treats denormals as 0
 	Took    time.Duration
 }
 
@@ -87,7 +87,7 @@ type Config struct {
 // maxRestarts is how many times Test reopens a backend that was lost.
 const maxRestarts = 20
 
-// CheckOps returns an error if a name is not that of an op that programs may contain.
+// CheckOps returns an error for a name that is not the name of an op in programs.
 func CheckOps(names []string) error {
 	for _, name := range names {
 		if !slices.ContainsFunc(testedOps(), func(t tested) bool { return t.name == name }) {

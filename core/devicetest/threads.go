@@ -127,8 +127,8 @@ func (s *suite) threadChecks(def *ir.OpDef, cases int, numbers []int) (checks []
 }
 
 // accepted returns random operands that the op accepts. The op may refuse random integers, because they are indices and
-// sizes have changed; then they are all 0. ok is false if the op refuses these, too, or floats: an attribute may bound
-// how much they may ask for.
+// sizes have changed; then they are all 0. ok is false if the op refuses these, too, or refuses floats, because an
+// attribute may bound the size of the result.
 func (s subject) accepted(seed uint64) (in []*tensor.Array, ok bool) {
 	in = s.random(seed)
 	if !hasInts(s) && len(s.def.Checked) == 0 {
@@ -162,7 +162,7 @@ func (s subject) grown(rng *rand.Rand, measure func(subject) int64) subject {
 	return s
 }
 
-// refused reports whether the op refuses random operands without integers. Those that have integers can be grown: zeros
+// refused reports whether the op refuses random operands without integers. Operands with integers can be grown: zeros
 // take the place of bad indices.
 func (s subject) refused() bool {
 	if hasInts(s) || len(s.def.Checked) == 0 {

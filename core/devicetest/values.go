@@ -31,7 +31,7 @@ func lost(got, want *tensor.Array, tol ir.Tolerance, extra []float64) error {
 	return compareSome(got, want, tol, extra, func(g, w float64) bool { return !math.IsNaN(g) || math.IsNaN(w) })
 }
 
-// spread compares only the elements that lost skips: those that are wrongly NaN.
+// spread compares only the elements that lost skips: elements that are wrongly NaN.
 func spread(got, want *tensor.Array, tol ir.Tolerance, extra []float64) error {
 	return compareSome(got, want, tol, extra, func(g, w float64) bool { return math.IsNaN(g) && !math.IsNaN(w) })
 }
@@ -147,9 +147,9 @@ func extremes(rng *rand.Rand, in []*tensor.Array) {
 }
 
 // near compares the results of an op with its definition. The ops' tolerances assume that operands do not cancel, and
-// that numbers whose exponential is taken are small: exp(s) differs by |s| times the relative error of s. If it is
-// otherwise, as in a norm of nearly equal values or in attention with scores of 200, near adds to the tolerance how
-// much the definition's result changes if operands change by a rounding.
+// that numbers whose exponential is taken are small: exp(s) differs by |s| times the relative error of s. This does not
+// hold in a norm of nearly equal values, or in attention with scores of 200. So near adds to the tolerance the change
+// of the definition's result if operands change by a rounding.
 func near(cmp comparison, def *ir.OpDef, attrs any, in, got, want []*tensor.Array) error {
 	tols := def.Tol(attrs, typesOf(in), typesOf(want)...)
 	for k, w := range want {
@@ -177,10 +177,10 @@ func typesOf(arrays []*tensor.Array) []ir.Type {
 	return types
 }
 
-// sensitivity returns how much each element of result k may change if the operands change by a rounding: each element
-// by itself, or all elements of a row, which is the last axis, together. A row that moves as one stands for the
-// rounding of a sum over it: the sum of 32 equal products then moves by a rounding of its size, and by a seventh of
-// that if each product moves by itself. ok is false if the definition refuses such operands.
+// sensitivity returns how much each element of result k may change if the operands change by a rounding. It changes
+// each element by itself, and all elements of a row, which is the last axis, together. A row that changes as one stands
+// for the rounding of a sum over it: the sum of 32 equal products then changes by a rounding of its size, but by only a
+// seventh of that if each product changes by itself. ok is false if the definition refuses such operands.
 func sensitivity(def *ir.OpDef, attrs any, in, want []*tensor.Array, k int) (extra []float64, ok bool) {
 	rng := rand.New(rand.NewPCG(1, 13))
 	extra = make([]float64, want[k].Len())

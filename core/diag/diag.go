@@ -46,7 +46,7 @@ const (
 type Entry struct {
 	Code  Code
 	Title string // one line, lower case
-	Text  string // what it means and what to do, for `rlxc explain`
+	Text  string // meaning and remedy, for `rlxc explain`
 }
 
 var registry = map[Code]Entry{}
@@ -83,8 +83,8 @@ type Error struct {
 	Subject string // the op, file, flag or backend it is about; may be empty
 	Msg     string // what was found and what is allowed
 	Hint    string // how to fix it; may be empty
-	// More has lines with what else is known, such as the evidence for each of many candidates. Error leaves them out;
-	// the commands print them with --verbose and in JSON.
+	// More has lines with further facts, such as the evidence for each of many candidates. Error leaves them out; the
+	// commands print them with --verbose and in JSON.
 	More []string
 	Err  error // cause; may be nil
 
@@ -111,7 +111,7 @@ func (e *Error) Naming(options ...string) *Error {
 	return e
 }
 
-// Rename replaces the options that the text names by what name returns for them.
+// Rename replaces each option in the text by the result of name for it.
 func (e *Error) Rename(name func(option string) string) {
 	e.Options = slices.Clone(e.Options) // copies of the error share them
 	for i, o := range e.Options {
@@ -137,8 +137,8 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// Is makes errors.Is(err, code) work: a Code is itself an error that matches every Error with that code, and a Class
-// one that matches every Error with a code of that class.
+// Is makes errors.Is(err, code) work. A Code is an error that matches every Error with that code. A Class matches every
+// Error whose code has that class.
 func (e *Error) Is(target error) bool {
 	switch t := target.(type) {
 	case Code:
@@ -166,7 +166,7 @@ func (c Code) Error() string {
 	return string(c)
 }
 
-// CodeOf returns the code of the first Error in the chain; ok is false if there is none.
+// CodeOf returns the code of the first Error in the chain. ok is false if the chain has no Error.
 func CodeOf(err error) (code Code, ok bool) {
 	var e *Error
 	if errors.As(err, &e) {

@@ -15,26 +15,25 @@ import (
 	"github.com/rlx-go/rlx/core/op"
 )
 
-// Of adds nodes to the graph of loss that compute its gradient with respect to each of wrt, and returns one node for
-// each of them, of its shape and element type. loss is a float of rank 0, and wrt are floats. The gradient is 0 where
+// Of adds nodes to the graph of loss that compute its gradient with respect to each of wrt. It returns one node for
+// each of them, with its shape and element type. loss is a float of rank 0, and wrt are floats. The gradient is 0 where
 // loss does not depend on a value. Nodes of wrt may depend on each other. Then the gradient with respect to one of them
-// includes what reaches loss through the others.
+// includes the paths to loss through the others.
 //
-// Integers and bools stop the path: the gradient of what they are computed from is 0. An op without a rule is
-// differentiated through its expansion (ir.Lower). If it has none, and loss depends on wrt through it, that is an error
-// with the code code.NoGradient. After an error the graph has further nodes and must not be used.
+// Integers and bools stop a path: the gradient of the values from which they are computed is 0. An op without a rule is
+// differentiated through its expansion (ir.Lower). If it has no expansion, and loss depends on wrt through it, Of
+// reports an error with the code code.NoGradient. After an error the graph has further nodes and must not be used.
 //
-// The order of additions depends on the graph only: the gradients of a value with several readers are added from its
+// The order of additions depends only on the graph: the gradients of a value with several readers are added from its
 // last reader to its first, each as soon as it is known.
 func Of(loss *ir.Node, wrt ...*ir.Node) ([]*ir.Node, error) { return Checkpointed(loss, nil, wrt...) }
 
-// Checkpointed is like Of, and needs less memory. Of the forward pass, only the values of cuts are kept for the
-// backward pass, such as the result of each layer of a model, and what lies between them is computed again: where the
-// backward pass reaches a cut, the nodes between the cut before it and this one are copied. The gradients have the same
-// bits.
+// Checkpointed is like Of, but needs less memory. It keeps only the values of cuts from the forward pass, such as the
+// result of each layer of a model. Where the backward pass reaches a cut, the nodes between the cut before it and this
+// one are copied, and so computed again. The gradients have the same bits.
 //
-// Values that depend on no cut, such as tables of positions, are not computed again, and neither is what comes after
-// the last cut, because its backward pass comes at once. Values before the first cut are kept.
+// Values that depend on no cut, such as tables of positions, are not computed again. Nodes after the last cut are not
+// computed again either, because their backward pass comes at once. Values before the first cut are kept.
 func Checkpointed(loss *ir.Node, cuts []*ir.Node, wrt ...*ir.Node) ([]*ir.Node, error) {
 	g := loss.Graph
 	if err := check(loss, wrt); err != nil {

@@ -12,14 +12,14 @@ import (
 
 // The gradient of a loop is a loop that goes the other way. Its body has the nodes of the loop's body and those of
 // their gradients. It carries the gradients of the carried values, the sums of the gradients of the values that do not
-// change, and the gradients of the slices, whose values after all iterations are the result. It reads the carried
-// values from before each iteration, which a loop like the first one gives; the pass loops makes one loop of both.
+// change, and the gradients of the slices. The values of these after all iterations are the result. It reads the
+// carried values from before each iteration. A copy of the first loop gives these; the pass loops merges the two loops.
 //
-// If these take more than loopBytes, only those before every m-th iteration are kept, m the square root of the number
-// of iterations, and the backward pass runs m iterations again at a time (Griewank 1992, with one level). It costs one
-// forward pass, and the gradients have the same bits.
+// If these values take more than loopBytes, only those before every m-th iteration are kept, where m is the square root
+// of the number of iterations. The backward pass then runs m iterations again at a time (Griewank 1992, with one
+// level). This costs one forward pass, and the gradients have the same bits.
 //
-// A loop with a condition is unrolled, as is one that is so short that it would be unrolled anyway (op.UnrollNodes).
+// A loop with a condition is unrolled. So is a short loop that would be unrolled anyway (op.UnrollNodes).
 
 // loopBytes is the memory for carried values up to which those of all iterations are kept.
 const loopBytes = 1 << 20
@@ -104,8 +104,8 @@ func (d *differentiator) weightOf(n *ir.Node) string {
 type loopBack struct {
 	a     op.LoopAttrs
 	count int        // number of the body's inputs
-	guard []*ir.Node // one, or none
-	live  []bool     // by input of the body: a change of the values whose gradients are wanted reaches it
+	guard []*ir.Node // one element, or empty
+	live  []bool     // by input of the body: it depends on a value whose gradient is wanted
 	rows  []bool     // by carried value: all its values have a gradient, not only the last one
 	// By input of the body: the gradient needs its value. Values that do not change are taken to be needed.
 	used []bool
@@ -131,9 +131,10 @@ func (l *loopBack) spread() {
 	}
 }
 
-// start returns what the backward loop carries at first, for each live input of the body that is no slice: the
-// gradient of a carried value after the last iteration, and 0 for the sum of a value that does not change. It is empty
-// if the results do not depend on anything live. rows has the gradients of the carried values of all iterations.
+// start returns the values that the backward loop carries at first, one for each live input of the body that is not a
+// slice: the gradient of a carried value after the last iteration, and 0 for the sum of a value that does not change.
+// It returns nothing if the results do not depend on a live input. rows has the gradients of the carried values of all
+// iterations.
 func (l *loopBack) start(g *ir.Graph, operands, dy []*ir.Node) (state, rows []*ir.Node) {
 	last, all := make([]*ir.Node, l.a.Carried), make([]*ir.Node, l.a.Carried)
 	reached := false
@@ -296,7 +297,7 @@ func (l *loopBack) pull(g *ir.Graph, args, state, seeds []*ir.Node) {
 	}
 }
 
-// bytes returns what the carried values of an iteration take that are kept.
+// bytes returns the size of the carried values of an iteration that are kept.
 func (l *loopBack) bytes(syms ir.Syms) (sum int64) {
 	for k, x := range l.a.Body.Inputs()[:l.a.Carried] {
 		if size := syms.MaxBytes(x.Type); l.used[k] {
@@ -307,7 +308,8 @@ func (l *loopBack) bytes(syms ir.Syms) (sum int64) {
 }
 
 // reverse adds the backward loop of a number of iterations to g, which is the graph of the loop or a body. It returns
-// what that loop carries in the end, and the gradients of the live slices. operands, state and rows are as in start.
+// the values that the backward loop carries in the end, and the gradients of the live slices. operands, state and rows
+// are as in start.
 func (l *loopBack) reverse(g *ir.Graph, length int, operands, rows, guard, state []*ir.Node) (end, dx []*ir.Node) {
 	a := l.a
 	a.Length, a.Results = length, nil

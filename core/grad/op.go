@@ -8,8 +8,8 @@ import (
 
 // Attrs are the attributes of grad.
 type Attrs struct {
-	// The last operands, as many as this, are values to keep and have no gradient: what the backward pass needs of the
-	// others is computed again from these.
+	// number of operands at the end that are values to keep. They have no gradient. The backward pass computes other
+	// values that it needs from them again.
 	Checkpoints int `attr:"checkpoints"`
 }
 

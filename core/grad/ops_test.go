@@ -29,7 +29,7 @@ var noGradient = map[string]string{
 	"kv_append":                      "updates a state",
 }
 
-// surrogates are the ops whose gradient is that of another function, on purpose. core/op compares their backward ops
+// surrogates are the ops whose gradient is, on purpose, that of another function. core/op compares their backward ops
 // with PyTorch, and TestRules their rules.
 var surrogates = map[string]bool{"fake_quantize": true, "fake_quantize_lsq": true}
 
@@ -38,8 +38,8 @@ var constants = map[string]int{"fake_quantize": 1}
 
 // TestOps compares the gradient of each case of every op with central differences of the op's definition, in random
 // directions. It fails for an op that has neither a gradient nor an entry in noGradient. Results in f16 and bf16 are
-// rounded, so these cases run in f32, which the reference does not round; their own types are tested for what the rule
-// gives.
+// rounded, so these cases run in f32, which the reference does not round. In f16 and bf16 the test only checks which
+// gradients the rule gives.
 func TestOps(t *testing.T) {
 	for _, def := range ir.Defs() {
 		if def.Name == "gaussian_splat_render" || // its camera is data; core/op compares it with goldens
@@ -167,7 +167,7 @@ func trainable(def *ir.OpDef, wrt []*ir.Node) []*ir.Node {
 	})
 }
 
-// flat lists operands that are floats and whose derivative is 0 wherever there is one, by op.
+// flat lists, by op, operands that are floats and whose derivative is 0 wherever it exists.
 var flat = map[string][]string{
 	"argmax": {"x"}, "argmin": {"x"}, "ceil": {"x"}, "floor": {"x"}, "round": {"x"}, "sign": {"x"},
 	"attention": {"mask"}, // a custom mask, which is compared with 0.5
@@ -274,7 +274,7 @@ func wide(def *ir.OpDef, c ir.Case[any]) ir.Case[any] {
 	return w
 }
 
-// rounds reports whether the meaning of a case rounds to integers or few bits, so that it has no derivative.
+// rounds reports whether the op of a case rounds to integers or few bits, so that it has no derivative.
 func rounds(c ir.Case[any]) bool {
 	for _, t := range c.In {
 		if t.DType == dtype.F16 || t.DType == dtype.BF16 {
@@ -294,7 +294,7 @@ func rounds(c ir.Case[any]) bool {
 var roundsSum = map[string]bool{"fused_add_layer_norm": true, "fused_add_rms_norm": true,
 	"fused_residual_layer_norm": true, "fused_residual_rms_norm": true}
 
-// step is that of the central differences. Values are made to be further from kinks than that.
+// step is the step size of the central differences. Values are moved further than this from kinks.
 const step = 2e-6
 
 // checkCase compares the gradients of one case with central differences.

@@ -9,9 +9,9 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// Control flow is blocks whose attributes are graphs: if, while and scan. Both branches of an if are computed and one
-// is selected, so targets need nothing new. The other two become the op loop, which is unrolled where it is short, and
-// for targets that do not run it (op.UnrollNodes). What is computed but not selected must not fail; see
+// Control flow consists of the blocks if, while and scan, whose attributes are graphs. An if computes both branches and
+// selects one, so targets need nothing new. while and scan become the op loop. It is unrolled where it is short, and
+// for targets that do not run it (op.UnrollNodes). A value that is computed but not selected must not fail; see
 // op.InlineGuarded.
 
 // flat returns a body without blocks, for inlining.

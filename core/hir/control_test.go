@@ -60,7 +60,7 @@ func parse(t *testing.T, text string) *ir.Graph {
 
 func scalar(v float64) *tensor.Array { return &tensor.Array{DType: dtype.F32, Floats: []float64{v}} }
 
-// roots has an if in a while: square roots by Newton's method, and 0 for what has none.
+// roots has an if in a while. It computes square roots by Newton's method, and 0 for numbers without a root.
 const roots = `graph go_on
 x = input : f32[]
 a = input : f32[]
@@ -395,7 +395,7 @@ func TestNotTaken(t *testing.T) {
 	}
 }
 
-// TestControlErrors checks what control flow refuses, and what the errors say.
+// TestControlErrors checks which control flow is refused, and the texts of the errors.
 func TestControlErrors(t *testing.T) {
 	for _, c := range []struct{ from, to, want string }{
 		{"{else=@newton, then=@zero}", "{else=@newton}", "next: if: has no then; want a graph, such as {then=@NAME}"},

@@ -15,16 +15,16 @@ type Extension[A any] struct {
 	Name     string // "acme_gate": lower-case letters, digits and underscores
 	Doc      string // what it computes, with shapes
 	Operands string // their names: "x, w, bias?"
-	// Lower adds the block to g in terms of ops and other blocks, and returns its result. An absent operand is nil. It
-	// must depend on nothing but its arguments, because it also tells the block's type. Where operands do not fit, the
-	// ops that it adds report it; g.Fail reports what they cannot know.
+	// Lower adds the block to g in terms of ops and other blocks, and returns its result. An absent operand is nil.
+	// Lower must depend only on its arguments, because it also determines the block's type. The ops that it adds report
+	// operands that do not fit. For faults that these ops cannot detect, call g.Fail.
 	Lower func(g *ir.Graph, attrs A, in []*ir.Node) *ir.Node
 }
 
 // Extend registers a block, so that builders can add it with Graph.Add and graphs in text form can name it. The
-// compiler expands it before anything else, as it does all blocks, so its parts are fused with what surrounds them, and
-// neither backends nor artifacts need to know it. Call it while the program initialises. It fails if the name is not a
-// name or is taken.
+// compiler expands it before anything else, like all blocks. So passes fuse its parts with the nodes around them, and
+// neither backends nor artifacts need to know it. Call Extend while the program initialises. It fails if the name is
+// invalid or taken.
 func Extend[A any](x Extension[A]) (*ir.OpDef, error) {
 	const allowed = "abcdefghijklmnopqrstuvwxyz0123456789_"
 	switch _, taken := ir.Find(x.Name); {

@@ -28,8 +28,8 @@ var gate = hir.Extension[gateAttrs]{
 	},
 }
 
-// TestExtend adds a block of this test to a graph in text form, which infers its type, and compares the graph with a
-// formula, as written and as it is compiled for every built-in target, with all intermediate values as outputs.
+// TestExtend adds a block of this test to a graph in text form, which infers its type. It compares the graph with a
+// formula, both as written and as compiled for every built-in target with all intermediate values as outputs.
 func TestExtend(t *testing.T) {
 	def, err := hir.Extend(gate)
 	if err != nil {

@@ -163,7 +163,7 @@ func TestLayerNorm2d(t *testing.T) {
 	}
 }
 
-// TestErrors checks that a block says what it found and what it needs if its operands do not fit.
+// TestErrors checks that a block whose operands do not fit reports what it found and what it needs.
 func TestErrors(t *testing.T) {
 	for _, c := range []struct {
 		want  string

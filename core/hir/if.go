@@ -11,11 +11,11 @@ import (
 
 // IfAttrs are the attributes of if.
 type IfAttrs struct {
-	Then *ir.Graph `attr:"then"` // what is computed where pred is true
-	Else *ir.Graph `attr:"else"` // what is computed where it is false
+	Then *ir.Graph `attr:"then"` // computes the result where pred is true
+	Else *ir.Graph `attr:"else"` // computes the result where pred is false
 }
 
-// IfDef is one of two graphs, chosen by a condition.
+// IfDef selects the result of one of two graphs by a condition.
 var IfDef = ir.Define(ir.Def[IfAttrs]{
 	Name: "if", Operands: "pred, captures...", Block: true,
 	Doc: "The output of the graph then if pred is true, and of else otherwise. The inputs of both graphs are the captures, in order; each has one output, " +

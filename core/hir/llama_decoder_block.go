@@ -13,7 +13,7 @@ type LlamaDecoderBlockAttrs struct {
 	Heads   int     `attr:"heads"`
 	KVHeads int     `attr:"kv_heads"`
 	Eps     float64 `attr:"eps"`
-	// of attention: none, causal, sliding, custom or bias; the last two need the operand mask
+	// mask of the attention: none, causal, sliding, custom or bias; the last two need the operand mask
 	Mask   string `attr:"mask"`
 	Window int    `attr:"window"` // of attention, for sliding: keys before the query's own position that it attends to
 }

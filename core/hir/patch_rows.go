@@ -11,8 +11,8 @@ import (
 // PatchRowsAttrs has no fields, because the weight determines the sizes.
 type PatchRowsAttrs struct{}
 
-// PatchRowsDef maps patches of images and videos to tokens. A processor has cut out the patches and made each a row in
-// the order of the weight. So it is a convolution whose stride is the size of its kernel. Vision encoders that take
+// PatchRowsDef maps patches of images and videos to tokens. A processor has cut out the patches and made each one a row
+// in the order of the weight. So the op is a convolution whose stride is the size of its kernel. Vision encoders for
 // images of any size begin with it (Qwen2-VL, arXiv:2409.12191).
 var PatchRowsDef = ir.Define(ir.Def[PatchRowsAttrs]{
 	Name: "patch_rows", Operands: "x, w, bias?", Block: true,

@@ -13,7 +13,7 @@ import (
 type WhileAttrs struct {
 	Cond          *ir.Graph `attr:"cond"`           // whether to go on
 	Body          *ir.Graph `attr:"body"`           // the next carried values
-	MaxIterations int       `attr:"max_iterations"` // the loop ends after as many; required
+	MaxIterations int       `attr:"max_iterations"` // the loop ends after this many; required
 	Result        int       `attr:"result"`         // index of the carried value that is the result
 }
 

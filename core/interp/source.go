@@ -19,9 +19,9 @@ func ReturnAll(g *ir.Graph) {
 
 func valueName(n *ir.Node) string { return fmt.Sprintf("value.%d", n.ID) }
 
-// SameSteps evaluates every node of a graph, the source, on the values of its operands that a compiled form of it
-// computed, so that errors do not accumulate. got has the outputs that ReturnAll added. same compares the results of a
-// node; SameSteps returns its first error, with the node's name and op. States have their initial values.
+// SameSteps evaluates every node of a graph, the source, on the operands that a compiled form of it computed, so that
+// errors do not accumulate. got has the outputs that ReturnAll added. same compares the results of a node. SameSteps
+// returns its first error, with the node's name and op. States have their initial values.
 func SameSteps(g *ir.Graph, syms map[string]int64, inputs map[string]*tensor.Array, params Params,
 	got map[string]*tensor.Array,
 	same func(n *ir.Node, in, got, want []*tensor.Array) error) error {

@@ -327,7 +327,7 @@ func ParseValue(s string) (any, error) {
 	return nil, fmt.Errorf("value %q is not a bool, number, string, list or element type", s)
 }
 
-// parseOwn parses {a=1, b="x"}. CheckOwn says what such a list may have.
+// parseOwn parses {a=1, b="x"}. CheckOwn has the rules for such a list.
 func parseOwn(s string) ([]Attr, error) {
 	inner, closed := strings.CutSuffix(s[1:], "}")
 	if !closed {
@@ -345,8 +345,8 @@ func parseOwn(s string) ([]Attr, error) {
 	return list, err
 }
 
-// CheckOwn returns an error unless the values of a list of type []Attr are a bool, int64, float64, string, []int64 or
-// dtype.DType each, and the names are symbols in ascending order.
+// CheckOwn returns an error unless each value of a list of type []Attr is a bool, int64, float64, string, []int64 or
+// dtype.DType, and the names are symbols in ascending order.
 func CheckOwn(list []Attr) error {
 	if err := check(len(list), maxAttrs, "attributes"); err != nil {
 		return err

@@ -154,8 +154,8 @@ func rangeText(d Dim, lo, hi int64) string {
 	return fmt.Sprintf("%v, which is %d to %d", d, lo, hi)
 }
 
-// CheckGeneric returns an error unless b is of ops that compute and need nothing but their operands, and Bind accepts
-// it for all sizes in the ranges of its symbols. What b's nodes are is for Verify to check.
+// CheckGeneric returns an error unless the ops of b compute and need only their operands, and Bind accepts b for all
+// sizes in the ranges of its symbols. Verify checks the nodes themselves.
 func (b *Graph) CheckGeneric() error {
 	inputs := b.Inputs()
 	in := make([]Type, len(inputs))

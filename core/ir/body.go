@@ -26,9 +26,9 @@ import (
 // has no states. Nodes share bodies, so a body is not changed once an attribute refers to it.
 
 // MaxNesting is the largest depth to which bodies may have bodies: in a graph of depth 1, no body has a body. A chain
-// of as many alternatives (else if) nests as deep. It bounds the recursion of whatever follows bodies, above all of the
-// verifier and of the runner of loops; that all bodies together are not too large is for the parser and the verifier to
-// check, which count a body once for each attribute that refers to it.
+// of that many alternatives (else if) nests as deep. MaxNesting bounds the recursion of code that follows bodies, above
+// all of the verifier and of the runner of loops. The parser and the verifier limit the size of all bodies together;
+// they count a body once for each attribute that refers to it.
 const MaxNesting = 16
 
 var graphType = reflect.TypeFor[*Graph]()
@@ -98,8 +98,8 @@ func (n *Node) AttrsWith(replace func(b *Graph) *Graph) any {
 	return v.Interface()
 }
 
-// AllParams returns the params of g and of the graphs that its nodes run as programs of their own. It has one node for
-// each name.
+// AllParams returns the params of g and of the graphs that its nodes run as programs of their own, one node for each
+// name.
 func (g *Graph) AllParams() (list []*Node) {
 	seen := map[string]bool{}
 	var visit func(g *Graph)
@@ -172,8 +172,8 @@ func tooDeep(name string, depth int) error {
 		"together, or run the inner loop on its own with its results as inputs", name, depth, MaxNesting)
 }
 
-// NameByText names g, a body that the compiler has made: prefix and a hash of g's text, so that bodies that differ have
-// different names, and those that are the same have the same one.
+// NameByText names g, a body that the compiler has made: prefix and a hash of g's text. So bodies that differ have
+// different names, and equal bodies have the same name.
 func (g *Graph) NameByText(prefix string) {
 	h := fnv.New32a()
 	h.Write([]byte(g.text(prefix)))
@@ -223,7 +223,8 @@ func CheckBody(attr string, b *Graph, in []Type, syms Syms) (out []Type, err err
 }
 
 // Inline adds the nodes of a body to g, with the nodes in for its inputs, and returns its outputs. Names of nodes get
-// prefix in front, or are dropped if prefix is empty. Params keep their names; one that g has already is used.
+// prefix in front, or are dropped if prefix is empty. Params keep their names. If g already has a param of that name,
+// Inline uses it.
 func (g *Graph) Inline(b *Graph, in []*Node, prefix string) (out []*Node) {
 	return g.InlineWith(b, in, prefix, func(n *Node, in []*Node) (any, []*Node) { return n.Attrs, in })
 }
@@ -266,7 +267,7 @@ func (g *Graph) InlineWith(b *Graph, in []*Node, prefix string,
 	return out
 }
 
-// paramLike returns the param of g with n's name and type. It adds one if there is none.
+// paramLike returns the param of g with n's name and type. If g has no such param, it adds one.
 func (g *Graph) paramLike(n *Node) *Node {
 	x := g.params[n.Name]
 	if x == nil || x.ID >= len(g.Nodes) || g.Nodes[x.ID] != x {
@@ -286,9 +287,8 @@ func (g *Graph) paramLike(n *Node) *Node {
 	return x
 }
 
-// LowerBlocks replaces each block by its own expansion (see Lower), until none is left: late ones (TupleDef.Late) once
-// there are no others. lowered, if not nil, is called
-// with each block.
+// LowerBlocks replaces each block by its own expansion (see Lower), until no block is left. It replaces late blocks
+// (TupleDef.Late) once there are no others. lowered, if not nil, is called with each block.
 func (g *Graph) LowerBlocks(lowered func(n *Node)) (*Graph, error) {
 	for {
 		late := !slices.ContainsFunc(g.Nodes, func(n *Node) bool { return n.Op.Block && !n.Op.Late })
@@ -306,8 +306,8 @@ func (g *Graph) LowerBlocks(lowered func(n *Node)) (*Graph, error) {
 	}
 }
 
-// Expand replaces each node that which selects by its own expansion (see Lower), once. It calls which once for each
-// node, and returns how many were replaced.
+// Expand replaces each node that which accepts by the node's expansion (see Lower), once. It calls which once for each
+// node, and returns the number of replaced nodes.
 func (g *Graph) Expand(which func(n *Node) bool) (out *Graph, count int, err error) {
 	expanded := map[*Node][]*Node{} // replacements of results, by node that makes them; nil if not selected
 	out, err = g.Rebuild(func(out *Graph, n *Node, _ []*Node, lookup func(*Node) *Node) *Node {

@@ -76,8 +76,8 @@ y = add b, w : f32[N]
 return y=y
 `
 
-// TestBodies checks a graph whose attributes refer to graphs: which these are, and that the reference gives the same
-// for it as for its lowering, in which a param that several graphs have is there once.
+// TestBodies checks a graph whose attributes refer to graphs: which graphs these are, and that the reference gives the
+// same for the graph as for its lowering. In the lowering, a param that several graphs have must occur once.
 func TestBodies(t *testing.T) {
 	g, err := ir.Parse(nested)
 	if err == nil {
@@ -133,7 +133,7 @@ func TestBodies(t *testing.T) {
 	}
 }
 
-// TestVerifyBodies checks that Verify finds what is wrong in or with a body.
+// TestVerifyBodies checks that Verify finds the faults in a body and in the references to it.
 func TestVerifyBodies(t *testing.T) {
 	for want, breakIt := range map[string]func(scale, both, main *ir.Graph){
 		"y: type is f32[2]": func(scale, _, _ *ir.Graph) {
@@ -174,7 +174,7 @@ func TestVerifyBodies(t *testing.T) {
 	}
 }
 
-// TestParseAllBodies checks that graphs that attributes refer to are not among those that a text defines.
+// TestParseAllBodies checks that ParseAll does not return graphs that attributes refer to.
 func TestParseAllBodies(t *testing.T) {
 	gs, err := ir.ParseAll(
 		nested+"graph more\nsym N = 1..4\nx = input : f32[N]\ny = test_apply x {body=@both} : f32[N]\nreturn y=y\n",

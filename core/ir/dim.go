@@ -17,8 +17,7 @@ const (
 
 // Dim is the size of one dimension. It is an integer polynomial of symbols, such as B*S or 2*N+3, which may contain
 // divisions that round down, such as (N+7)/8. It has a canonical form, so dims that were computed in different ways can
-// be compared with ==. Yet two dims that are written differently may be equal for all values, such as N and
-// N/2+(N+1)/2.
+// be compared with ==. Still, dims that are written differently may be equal for all values, such as N and N/2+(N+1)/2.
 //
 // A static dim is an integer and needs no allocation.
 type Dim struct {
@@ -105,7 +104,7 @@ func (d Dim) Mul(e Dim) (Dim, bool) {
 	return made(0, out)
 }
 
-// Div returns the dim q for which q * e is d. ok is false if there is none.
+// Div returns the dim q for which q * e is d. ok is false if there is no such dim.
 func (d Dim) Div(e Dim) (q Dim, ok bool) {
 	if e.IsStatic() && e.Const == 0 {
 		return Dim{}, false

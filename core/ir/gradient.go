@@ -3,19 +3,18 @@ package ir
 import "errors"
 
 // GradientRule adds nodes to n's graph that compute the gradient of a number L with respect to the operands of n. dy
-// has the gradient with respect to each of n's results, of its shape and element type; nil stands for a gradient of
-// zero, and not all of them are nil. The rule returns one node for each operand, in the order of n.In, with the shape
-// and element type of the operand. Nil stands for a gradient of zero, as of an absent operand, of indices and of a
-// mask; so does a list that ends early. NoGradient stands for a gradient that the rule cannot compute, which is an
-// error if it is wanted. An error says which attributes or types the rule does not cover.
-//
+// has the gradient with respect to each of n's results, with the result's shape and element type. Nil stands for a
+// gradient of zero; at least one element is not nil. The rule returns one node for each operand, in the order of n.In,
+// with the operand's shape and element type. It returns nil for a gradient of zero, as that of an absent operand, of
+// indices and of a mask; a list may end early instead. It returns NoGradient for a gradient that it cannot compute,
+// which is an error only if the gradient is wanted. An error says which attributes or types the rule does not cover.
 // The error ErrExpand says that the node is to be differentiated through its expansion.
 //
 // A rule need not ask which gradients are wanted: nodes that nothing reads are removed later. It may use n and n.In,
 // whose values the forward pass computes anyway.
 type GradientRule func(n *Node, dy []*Node) ([]*Node, error)
 
-// NoGradient is what a rule returns for an operand that has a gradient which the rule cannot compute.
+// NoGradient stands, in the result of a rule, for a gradient that the rule cannot compute.
 var NoGradient = &Node{}
 
 // ErrExpand is the error of a rule that leaves a node to the op's expansion (see Lower), as if the op had no rule.
@@ -31,16 +30,16 @@ func Gradient(def *OpDef, rule GradientRule) struct{} {
 	return struct{}{}
 }
 
-// GradientThrough says that an op is differentiated through an expansion of its own, which serves nothing else. Other
-// than that of Lower, it may be too slow to run in place of the op, and may refuse nodes: an error says which
-// attributes or types it does not cover. It adds nodes that compute n's results from in.
+// GradientThrough says that an op is differentiated through an expansion that serves no other purpose. Unlike the one
+// of Lower, this expansion may be too slow to run in place of the op. It may also refuse nodes, with an error that says
+// which attributes or types it does not cover. It adds nodes that compute n's results from in.
 func GradientThrough(def *OpDef, expansion func(n *Node, in []*Node) ([]*Node, error)) struct{} {
 	def.through = expansion
 	return Gradient(def, func(*Node, []*Node) ([]*Node, error) { return nil, ErrExpand })
 }
 
 // ExpandForGradient adds the expansion through which n is differentiated, of GradientThrough or Lower, to n's graph. ok
-// is false if it has neither.
+// is false if the op has neither.
 func (n *Node) ExpandForGradient() (results []*Node, ok bool, err error) {
 	switch d := n.Op; {
 	case d.through != nil:

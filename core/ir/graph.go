@@ -17,7 +17,7 @@ type Node struct {
 	Name  string // unique in the graph, or empty; inputs and params are found by it
 	Op    *OpDef
 	Attrs any // a value of the op's attribute type
-	// an entry for each operand that the op declares, in order; nil for an optional one that the node lacks
+	// an entry for each operand that the op declares, in order; nil for an absent optional operand
 	In    []*Node
 	Type  Type // type of the value; the zero Type if Results is set
 	Graph *Graph
@@ -82,8 +82,8 @@ func (g *Graph) Build(f func()) (err error) {
 }
 
 // Add appends an op and infers its type. After an error (see Err) it returns a node of the invalid type, so that
-// builders need not check each node. A builder that uses shapes must run in Build. In in, nil stands for an optional
-// operand that the node lacks; further ones may be left out.
+// builders need not check each node. A builder that uses shapes must run in Build. In the list in, nil stands for an
+// absent optional operand; absent operands at the end may be left out.
 func (g *Graph) Add(def *OpDef, attrs any, in ...*Node) *Node {
 	return g.AddDeclared(def, attrs, Type{}, in...)
 }
@@ -127,7 +127,7 @@ func (n *Node) Named(name string) *Node {
 	return n
 }
 
-// OpName returns the name of the node's op, for people: that of its definition if it is a custom op.
+// OpName returns the name of the node's op for messages. For a custom op it is the name in the op's definition.
 func (n *Node) OpName() string { return n.Op.opName(n.Attrs) }
 
 // opName returns the name for people of an op with attributes a.
@@ -150,8 +150,8 @@ func (n *Node) Label() string {
 }
 
 // EvalMemory returns the memory that evaluating the node by its definition takes, in bytes, with the symbols at their
-// upper bounds. arrays is for operands and results as tensor.Array. own is an upper bound of what Eval allocates in
-// addition.
+// upper bounds. arrays is the memory for operands and results as tensor.Array. own is an upper bound of what Eval
+// allocates in addition.
 func (n *Node) EvalMemory() (arrays, own int64) {
 	in, out, syms := n.InTypes(), n.ResultTypes(), n.Graph.Syms
 	for _, t := range n.Types() {

@@ -36,29 +36,29 @@ type Def[A any] struct {
 	// AlwaysView is set if View always reports true, so that no backend ever runs the op.
 	AlwaysView bool
 	// Requires returns pairs of dims that must be equal in every run although they are not the same dim. For example, a
-	// reshape of [N] to [M] requires that N equals M. Code that binds sizes checks it. Nil means none.
+	// reshape of [N] to [M] requires that N equals M. Code that binds sizes checks the pairs. Nil means no pairs.
 	Requires func(a A, in []Type, out Type) []Equality
 	// InPlace lists operands that the output may overwrite, if they have its type and nothing reads them later. The op
 	// must read element i before it writes element i, and not again. InPlace may list optional operands.
 	InPlace []int
 	// Effects marks a leaf that is never folded, merged or dropped (input, param, state).
 	Effects bool
-	// AsI32 lists the element types (i8, i16, u8 and bool) in which the op may be computed in i32: with all operands of
-	// these types cast to i32, and results cast back to the types that Infer gives, the results are the same. A cast to
-	// an integer type wraps, one to bool is x != 0. Addition is an example. not of bool is none: as integers, not 0 and
-	// not 1 are both not 0. f16 and bf16 need no such list. The definition of every op rounds once, at the end, so the
-	// op may be computed in f32.
+	// AsI32 lists the element types (i8, i16, u8 and bool) for which the op may be computed in i32: all operands of
+	// these types are cast to i32, and results cast back to the types that Infer gives, with the same values. A cast to
+	// an integer type wraps, and a cast to bool is x != 0. Addition allows this. not of bool does not: as integers, not
+	// 0 and not 1 both differ from 0. f16 and bf16 need no such list. The definition of every op rounds once, at the
+	// end, so the op may be computed in f32.
 	AsI32 []dtype.DType
-	// Discontinuous reports whether arguments that differ by a rounding error may have quite different results, as
-	// those of floor, of comparisons and of a cast to integers may. Nil means never.
+	// Discontinuous reports whether arguments that differ by a rounding error may have quite different results.
+	// Examples are floor, comparisons and a cast to integers. Nil means never.
 	Discontinuous func(a A, out Type) bool
 	// Packed is set if operands and the result may have packed element types (dtype.Packed). Other ops refuse these
 	// types, except blocks, for which the lowering decides.
 	Packed bool
 	// Checked lists the operands whose values Eval may refuse, such as indices.
 	Checked []Checked
-	// Unread returns operands that do not matter for some values of others. A kernel may read them all the same, but
-	// whatever bytes they have must not change the result. Nil means none.
+	// Unread returns operands that do not matter for some values of other operands. A kernel may read them all the
+	// same, but their bytes must not change the result. Nil means that every operand matters.
 	Unread func(a A) []Unread
 	// Updates is set if the result is a new value of operand 0, a state, and overwrites it (kv_append). Such an op is
 	// never folded, merged or dropped, and it runs after everything that reads operand 0.
@@ -66,7 +66,7 @@ type Def[A any] struct {
 
 	// Infer returns the output type. Its error has no op name; the caller adds it. If two dims must be equal and are
 	// not the same, the error must come from Differ or TypesDiffer. Infer, Eval and the other functions get a list of
-	// operands with a place for each one that is declared. An absent operand is the zero Type or nil.
+	// operands with a place for each declared operand. An absent operand is the zero Type or nil.
 	Infer func(s Sig[A]) (Type, error)
 	// Eval is the reference evaluation. It is slow and obvious and computes in float64 and int64. out is allocated and
 	// zeroed. Infer has checked the shapes. Eval returns an error for bad data, such as an index out of range, without
@@ -91,8 +91,8 @@ type Def[A any] struct {
 // RunBody evaluates a graph, see Def.EvalBodies.
 type RunBody func(g *Graph, in []*tensor.Array) ([]*tensor.Array, error)
 
-// Checked is an operand of which an op takes only some values. Safe is one that it takes in every element, whatever the
-// other operands are.
+// Checked is an operand for which an op accepts only some values. Safe is a value that it accepts in every element,
+// whatever the other operands are.
 type Checked struct {
 	Operand  int
 	Safe     float64
@@ -115,7 +115,7 @@ type Sig[A any] struct {
 
 // Case is one example of an op. In has static types; the zero Type, or the end of the list, stands for absent operands.
 // Fill has the range of random values of each operand; the default is -2 to 2 for floats and 0 to 3 for integers. Base
-// has values that are added to those of an operand with as many elements. It is for operands whose elements have
+// has values that are added to the operand with the same number of elements. It is for operands whose elements have
 // meanings of their own, such as a camera; nil means 0.
 type Case[A any] struct {
 	Attrs A
@@ -289,7 +289,7 @@ func Plainer(def *OpDef, f func(g *Graph, n *Node, in []*Node) *Node) struct{} {
 	return struct{}{}
 }
 
-// PlainTo adds a plainer form of n with the operands in to g. It returns nil if there is none.
+// PlainTo adds a plainer form of n with the operands in to g. It returns nil if the op has no plainer form.
 func (d *OpDef) PlainTo(g *Graph, n *Node, in []*Node) *Node {
 	if d.plain == nil {
 		return nil
@@ -391,9 +391,9 @@ func (d *OpDef) checkView(attrs any, in, out Type, syms Syms) error {
 	return nil
 }
 
-// Wider returns a wider type in which operands of type d may be given to the op. The results on these, cast back, are
-// the same. ok is false if there is none: the operands of an op that updates a state keep the state's type, and the
-// results of an op whose type is declared, or is an attribute, do not follow from the operands.
+// Wider returns a wider type to which operands of type d may be cast for the op. The results, cast back, are the same.
+// ok is false if there is no such type. An op that updates a state must keep the state's type, and for an op whose type
+// is declared or is an attribute, the operands do not determine the results' types.
 func (d *OpDef) Wider(t dtype.DType) (wide dtype.DType, ok bool) {
 	byAttr := slices.ContainsFunc(d.AttrNames(), func(name string) bool { return d.AttrKind(name) == "dtype" })
 	switch {

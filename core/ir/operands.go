@@ -72,7 +72,7 @@ func (d *OpDef) Operand(name string) int {
 	return slices.IndexFunc(d.Operands, func(o Operand) bool { return o.Name == name })
 }
 
-// OperandName returns the name of operand k: that of its declaration, or x[2] for the third operand of x....
+// OperandName returns the declared name of operand k, or a name such as x[2] for the third operand of x....
 func (d *OpDef) OperandName(k int) string {
 	if first := len(d.Operands) - 1; d.Variadic() && k >= first {
 		return fmt.Sprintf("%s[%d]", d.Operands[first].Name, k-first)
@@ -107,7 +107,7 @@ func (d *OpDef) CheckOperands(n int, present func(k int) bool) error {
 	return nil
 }
 
-// padded returns a list of operands with a place for each one that is declared.
+// padded returns a list of operands with a place for each declared operand.
 func padded[T any](d *OpDef, in []T) []T {
 	if len(in) >= len(d.Operands) {
 		return in
@@ -143,7 +143,7 @@ func (n *Node) MapIn(f func(x *Node) *Node) []*Node {
 	return in
 }
 
-// InTypes returns the types of the operands. That of an absent operand is the zero Type.
+// InTypes returns the types of the operands. The type of an absent operand is the zero Type.
 func (n *Node) InTypes() []Type {
 	t := make([]Type, len(n.In))
 	for k, x := range n.Operands() {

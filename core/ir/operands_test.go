@@ -41,7 +41,7 @@ func TestOperandNames(t *testing.T) {
 }
 
 // TestAbsentOperands checks that a node has a place for each operand, wherever it is made, and that code that visits
-// operands sees only those that are there.
+// operands sees only those that are present.
 func TestAbsentOperands(t *testing.T) {
 	g := ir.NewGraph("g")
 	x := op.Input(g, "x", ir.TypeOf(dtype.F32, 2, 2))

@@ -12,13 +12,13 @@ import (
 type Limits struct {
 	Graphs      int // without those that attributes refer to
 	Bodies      int // these
-	Nodes       int // of a graph, with those of a body for each attribute that refers to it
+	Nodes       int // of a graph; a body counts once for each attribute that refers to it
 	Signature   int // inputs, or outputs, of a graph
 	Operands    int // of a node
 	AllOperands int // of a graph
 
-	// Unknown, if not nil, finds the op of a node that is of no registered op, and makes its attributes from those in
-	// the text and the types of the operands.
+	// Unknown, if not nil, finds the op of a node whose op is not registered. It makes the attributes from those in the
+	// text and the types of the operands.
 	Unknown func(op string) (def *OpDef, attrs func(given []Attr, in []Type) (any, error), err error)
 }
 
@@ -127,8 +127,8 @@ func (f *file) parse(begin, end int) (*body, error) {
 	return &body{g: p.g, line: begin + 1, depth: p.depth, nodes: len(p.g.Nodes) + p.bodyNodes}, nil
 }
 
-// ParseAll parses several graphs. Each begins with a line "graph NAME", and the names must be distinct. It returns
-// those that no attribute refers to.
+// ParseAll parses several graphs. Each begins with a line "graph NAME", and the names must be distinct. It returns the
+// graphs to which no attribute refers.
 func ParseAll(text string, l Limits) (graphs []*Graph, err error) {
 	f := file{lines: strings.Split(text, "\n"), limits: l, graphs: map[string]*body{}}
 	begin := -1
@@ -331,7 +331,7 @@ func (p *parser) node(s string) error {
 	return nil
 }
 
-// plainCall returns OP X, Y, Z for OP(X; Y, Z), the other way to write an op whose last operand stands for several.
+// plainCall returns OP X, Y, Z for OP(X; Y, Z), the other way to write an op with a variadic last operand.
 func plainCall(head string) string {
 	name, rest, ok := strings.Cut(head, "(")
 	inner, closed := strings.CutSuffix(rest, ")")

@@ -60,8 +60,7 @@ func inRange(d dtype.DType, v float64) bool {
 // States returns the nodes of op "state" in order.
 func (g *Graph) States() []*Node { return g.ofOp(StateDef.Name) }
 
-// StateOf returns the state whose memory holds n's value. It follows updates and views. It returns nil if there is
-// none.
+// StateOf returns the state whose memory holds n's value, or nil. It follows updates and views.
 func (n *Node) StateOf() *Node {
 	for {
 		_, view := n.View()
@@ -97,8 +96,8 @@ func (n *Node) Updates() []*Node {
 	return n.In[:max(1, len(n.Results))]
 }
 
-// CheckUpdate returns an error if n must not update an operand, because this is neither a state nor an update of one,
-// or because an earlier operand or node updates it already. updated has the values that earlier nodes update;
+// CheckUpdate returns an error if n must not update an operand, because the operand is neither a state nor an update of
+// a state, or because an earlier operand or node updates it already. updated has the values that earlier nodes update;
 // CheckUpdate adds the operands that n updates.
 func (n *Node) CheckUpdate(updated map[*Node]bool) error {
 	for k, x := range n.Updates() {

@@ -38,7 +38,7 @@ var ResultDef = Define(Def[ResultAttrs]{
 	},
 })
 
-// TupleDef defines an op with several results. Fields that Def has, too, have the same meaning.
+// TupleDef defines an op with several results. Fields that Def also has mean the same.
 type TupleDef[A any] struct {
 	Name, Doc string
 	// Results describes the results in order, for the documentation, such as "values, indices".

@@ -19,7 +19,7 @@ const (
 // Mask kinds of attention.
 const (
 	MaskNone    = "none"
-	MaskCausal  = "causal"  // query i attends to keys up to i + offset; the operand position may be the offset
+	MaskCausal  = "causal"  // query i attends to keys up to i + offset; the operand position may give the offset
 	MaskSliding = "sliding" // query i attends to keys from i + offset - window to i + offset; likewise
 	MaskCustom  = "custom"  // the operand mask says which keys each query attends to
 	MaskBias    = "bias"    // the operand mask is added to the scores
@@ -43,7 +43,7 @@ type AttentionAttrs struct {
 	// elements h*D to h*D+D-1 of a row.
 	Layout  string  `attr:"layout"`
 	Scale   float64 `attr:"scale"`   // 0 means 1/sqrt(D)
-	Softcap float64 `attr:"softcap"` // 0 means none
+	Softcap float64 `attr:"softcap"` // 0 means no cap
 	Mask    string  `attr:"mask"`    // none, causal, sliding, custom or bias
 	// for sliding: number of keys before the query's own position that it attends to, besides the one at it
 	Window  int `attr:"window"`
@@ -95,8 +95,8 @@ var AttentionDef = ir.Define(ir.Def[AttentionAttrs]{
 		return 8 * keys
 	},
 	FLOPs: attentionFLOPs,
-	// An error of a score s is a relative error of its exponential. In f32 it is at least |s|*2^-24, so this is for
-	// scores below about 50. devicetest adds what larger scores need, as it knows the operands.
+	// An error of a score s is a relative error of its exponential. In f32 it is at least |s|*2^-24, so this tolerance
+	// is for scores below about 50. devicetest knows the operands, and adds what larger scores need.
 	Tol: func(_ AttentionAttrs, _ []ir.Type, out ir.Type) ir.Tolerance {
 		return forDType(out.DType, 1e-5, 1e-5)
 	},
@@ -190,7 +190,7 @@ func (a AttentionAttrs) packing(s []int, heads int) (seq, d int, st HeadStrides)
 }
 
 // Batch returns the number of keys of batch element b, and the position of query 0 among them. position and kvLen are
-// the values of those operands, and empty if there are none.
+// the values of those operands, or empty without the operand.
 func Batch[T int32 | int64](a AttentionAttrs, g *AttentionGeometry, position, kvLen []T, b int) (
 	keys, offset int, err error) {
 	of := func(x []T) int { return int(x[min(b, len(x)-1)]) }
@@ -210,7 +210,7 @@ func Batch[T int32 | int64](a AttentionAttrs, g *AttentionGeometry, position, kv
 }
 
 // Element returns the batch element of k and v that batch element b of q reads. sequence has the values of that
-// operand, and is empty if there is none; have is the number of batch elements of k.
+// operand, and is empty without the operand. have is the number of batch elements of k.
 func Element[T int32 | int64](sequence []T, b, have int) (int, error) {
 	if len(sequence) == 0 {
 		return b, nil
@@ -426,7 +426,8 @@ func (a AttentionAttrs) checkPresence(in []ir.Type) error {
 	return nil
 }
 
-// isPerBatch checks an operand that has one number for each batch element or one for all, and says what it is.
+// isPerBatch checks an operand that has one number for each batch element, or one for all. what describes the operand
+// in errors.
 func isPerBatch(name, what string, t ir.Type, batch ir.Dim) error {
 	const want = "operand %s is %v; want i32[] or i32[%v], %s"
 	switch {

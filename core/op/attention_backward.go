@@ -8,8 +8,8 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// AttentionBackwardDY is the operand dy of attention_backward. It stands between the operands of attention: an optional
-// one has its number there plus AttentionBackwardShift.
+// AttentionBackwardDY is the operand dy of attention_backward. It stands between the operands of attention, so an
+// optional operand of attention has its number plus AttentionBackwardShift there.
 const (
 	AttentionBackwardDY    = 3
 	AttentionBackwardShift = 1
@@ -133,8 +133,8 @@ func forwardOperands[T any](in []T) []T {
 	return slices.Concat(in[:AttentionBackwardDY], in[AttentionBackwardDY+1:])
 }
 
-// AttentionBackward returns the gradients of q, k, v, of an additive mask if the mask is one, and of sinks if there are
-// any.
+// AttentionBackward returns the gradients of q, k, v, of an additive mask if the attention has one, and of sinks if it
+// has any.
 func AttentionBackward(q, k, v, dy *ir.Node, o AttentionOperands, attrs AttentionAttrs) []*ir.Node {
 	results := 3
 	if attrs.Mask == MaskBias {

@@ -7,10 +7,10 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 )
 
-// The lowering of attention_backward stores scores, four bytes each, in several values at a time. If all scores would
-// be more than backwardBlock.scores, it takes the queries in blocks of so many that the scores of one are about as
-// many, but at least backwardBlock.rows, so that products stay efficient. So memory grows with the number of keys, and
-// not with its product with that of queries. Tests change the numbers.
+// The lowering of attention_backward stores several values of the size of the scores at a time, with four bytes for
+// each. If all scores are more than backwardBlock.scores, it takes the queries in blocks. A block has about that many
+// scores, but at least backwardBlock.rows queries, so that products stay efficient. So memory grows with the number of
+// keys, and not with the number of keys times that of queries. Tests change the numbers.
 var backwardBlock = struct{ scores, rows int64 }{1 << 24, 64}
 
 // blockRows returns the number of queries of a block, or 0 if there is to be only one block, or the sizes are not
@@ -97,7 +97,7 @@ func (a AttentionAttrs) firstOf(g *ir.Graph, in []*ir.Node, s AttentionShape, st
 	return Copy(number(int(first.Const) + start))
 }
 
-// maskQueries returns the axis of the mask that has the queries, or -1 if there is none.
+// maskQueries returns the axis of the mask that has the queries, or -1 if it has no such axis.
 func (a AttentionAttrs) maskQueries(in []*ir.Node) int {
 	m := in[AttentionMask]
 	if m == nil || m.Type.Rank() < 3 {

@@ -10,8 +10,8 @@ import (
 	"github.com/rlx-go/rlx/core/op"
 )
 
-// TestAttentionBackwardBlocks checks that the lowering in blocks of queries computes what the definition says, for
-// every case with more queries than a block.
+// TestAttentionBackwardBlocks checks that the lowering in blocks of queries agrees with the definition, for every case
+// with more queries than a block.
 func TestAttentionBackwardBlocks(t *testing.T) {
 	divided := 0
 	for _, rows := range []int64{1, 3} {

@@ -69,8 +69,8 @@ func (r *attentionRows) each(f func(at attentionPlace, weights []float64)) error
 	return nil
 }
 
-// attentionPlace has the head of a query, and the indices of what belongs to it: its own first element and that of its
-// result, the first elements of k and v for key 0, and the element of the mask for key 0.
+// attentionPlace has the head of a query and indices: of the query's first element, of its result's, of the first
+// elements of k and v for key 0, and of the mask's element for key 0.
 type attentionPlace struct{ head, q, k, v, out, mask int }
 
 // weights returns the weights of the first keys for a query at a position among them.

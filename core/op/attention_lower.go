@@ -211,7 +211,7 @@ func maskThreshold(g *ir.Graph, d dtype.DType) *ir.Node {
 	return Const(g, 1, ir.TypeOf(d))
 }
 
-// The plainer form of packed operands has separate ones, and that of other layouts has the layout bhsd.
+// The plainer form of packed operands has separate operands, and the plainer form of other layouts has the layout bhsd.
 var _ = ir.Plainer(AttentionDef, func(_ *ir.Graph, n *ir.Node, in []*ir.Node) *ir.Node {
 	a := n.Attrs.(AttentionAttrs)
 	if a.Layout == BHSD {

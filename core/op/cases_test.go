@@ -38,7 +38,7 @@ func caseGraph(t *testing.T, def *ir.OpDef, c ir.Case[any]) *ir.Graph {
 		}
 	}
 	outs, _ := def.InferResults(c.Attrs, c.In, c.Out, nil)
-	if def.Updates { // as many operands as results are states; first give them the values of inputs
+	if def.Updates { // first give the states, as many as there are results, the values of inputs
 		zero := op.Const(g, 0, ir.TypeOf(dtype.I32))
 		for k := range outs {
 			in[k] = op.KVAppend(op.State(g, fmt.Sprint("state", k), c.In[k], 0), in[k], zero, 0)

@@ -14,5 +14,5 @@ var CeilDef = discontinuous(
 // Ceil returns a node that computes the smallest integer that is not below x.
 func Ceil(x *ir.Node) *ir.Node { return x.Graph.Add(CeilDef, NoAttrs{}, x) }
 
-// The derivative is 0 wherever there is one.
+// The derivative is 0 wherever it exists.
 var _ = gradientZero(CeilDef)

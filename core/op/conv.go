@@ -124,7 +124,7 @@ func inferConv(g Geometry, in []ir.Type, syms ir.Syms) (ir.Type, error) {
 	return g.result(in, w.Shape[0], size)
 }
 
-// result returns the type of a convolution with the given number of output channels. It checks the bias if there is
+// result returns the type of a convolution with the given number of output channels. It checks the bias if the node has
 // one.
 func (g *Geometry) result(in []ir.Type, channels ir.Dim, size [3]ir.Dim) (ir.Type, error) {
 	x := in[0]

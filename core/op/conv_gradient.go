@@ -59,7 +59,7 @@ func (g *Geometry) transposed(dy, w *ir.Node, x ir.Shape, layout string) *ir.Nod
 			return Const(dy.Graph, 0, ir.Type{DType: dy.Type.DType, Shape: shape})
 		}
 	}
-	rest := make([]int, 0, g.Axes) // what the division by the stride has dropped
+	rest := make([]int, 0, g.Axes) // elements that the division by the stride has dropped
 	for i := 3 - g.Axes; i < 3; i++ {
 		k, in, out := int(w.Type.Shape[2+i-(3-g.Axes)].Const), int(x[g.axis(i)].Const),
 			int(dy.Type.Shape[g.axis(i)].Const)
@@ -109,8 +109,8 @@ func staticSizes(x ir.Type, batched bool) error {
 	return nil
 }
 
-// convGradients returns the gradients of the operands of a convolution. That of the bias is the sum of dy over all axes
-// but that of the channels.
+// convGradients returns the gradients of the operands of a convolution. The gradient of the bias is the sum of dy over
+// all axes except the channels.
 func (g *Geometry) convGradients(n, dx, dw, dy *ir.Node) []*ir.Node {
 	all := []*ir.Node{dx, dw, nil}
 	if n.In[ConvBias] != nil {
@@ -181,8 +181,9 @@ func picks(g *ir.Graph, kernel []int, d dtype.DType) *ir.Node {
 	return Reshape(same, append(ir.Shape{ir.Static(taps), ir.Static(1)}, shape...))
 }
 
-// A sum or mean gives each element of a window the same gradient, a maximum or minimum all of it to the first such
-// element of the window, as PyTorch does. In a product, an element gets the gradient times the others of the window.
+// A sum or mean gives each element of a window the same gradient. A maximum or minimum gives all of it to the first
+// such element of the window, as PyTorch does. In a product, an element gets the gradient times the others of the
+// window.
 var _ = ir.Gradient(PoolDef, func(n *ir.Node, dy []*ir.Node) ([]*ir.Node, error) {
 	a := n.Attrs.(PoolAttrs)
 	g, err := a.Geometry()

@@ -142,7 +142,7 @@ func SoftmaxCrossEntropyBackward(logits, labels, dloss *ir.Node) *ir.Node {
 	return logits.Graph.Add(SoftmaxCrossEntropyBackwardDef, NoAttrs{}, logits, labels, dloss)
 }
 
-// atLabel returns a bool for each logit: whether it is that of the label. Gather fails if a label is out of range.
+// atLabel returns a bool for each logit: whether it belongs to the label. Gather fails if a label is out of range.
 func atLabel(g *ir.Graph, logits, labels *ir.Node) *ir.Node {
 	c, one := logits.Type.Shape[1], ir.Static(1)
 	classes := Iota(g, 0, ir.Type{DType: dtype.I32, Shape: ir.Shape{c}})

@@ -128,7 +128,7 @@ var _ = ir.LowerTuple(CustomDef, func(g *ir.Graph, n *ir.Node, in []*ir.Node) []
 	return g.Inline(b, in, "")
 })
 
-// checkGradient checks the gradient rule, if there is one, against the types of the operands and of the results.
+// checkGradient checks the gradient rule, if the op has one, against the types of the operands and of the results.
 func (a CustomAttrs) checkGradient(in, out []ir.Type, syms ir.Syms) error {
 	if a.Gradient == nil {
 		return nil
@@ -194,8 +194,8 @@ var _ = ir.Gradient(CustomDef, func(n *ir.Node, dy []*ir.Node) ([]*ir.Node, erro
 	return dx, nil
 })
 
-// IsCustomName reports whether a name may be that of a custom op: two words or more, of lower-case letters, digits and
-// _, with dots between, and at most 64 bytes. No registered op has a dot in its name.
+// IsCustomName reports whether a custom op may have this name: two words or more, of lower-case letters, digits and _,
+// with dots between, and at most 64 bytes. No registered op has a dot in its name.
 func IsCustomName(name string) bool {
 	words := strings.Split(name, ".")
 	for _, w := range words {
@@ -206,7 +206,7 @@ func IsCustomName(name string) bool {
 	return len(words) > 1 && len(name) <= 64
 }
 
-// each calls f for the nodes of the expansion, with static types: those that follow from in or, if in has symbols, the
+// each calls f for the nodes of the expansion, with static types. These follow from in. If in has symbols, they are the
 // largest that the expansion allows.
 func (a CustomAttrs) each(in []ir.Type, f func(n *ir.Node, in, out []ir.Type)) {
 	g, err := a.Expansion.Bind(in, nil)

@@ -77,7 +77,7 @@ func dequantMemory(syms ir.Syms, x ir.Type, activations string) int64 {
 
 // weightScheme is a way to store the weights [k,n] of a product other than a packed type.
 type weightScheme struct {
-	weight, scale, zero dtype.DType // types of the operands w, scale and zero; Invalid if there is none
+	weight, scale, zero dtype.DType // types of the operands w, scale and zero; Invalid for an absent operand
 	nibbles             bool        // two weights in a byte
 	perColumn, optional bool        // scale is f32[n]; scale may be left out
 	block               int         // number of rows that share a scale; 0 means the attribute block

@@ -26,7 +26,7 @@ const (
 	DequantMatMulGlobal
 )
 
-// DequantMatMulDef multiplies by weights that are stored in few bits.
+// DequantMatMulDef multiplies by weights that are stored in a few bits each.
 var DequantMatMulDef = ir.Define(ir.Def[DequantMatMulAttrs]{
 	Name: "dequant_matmul", Packed: true,
 	Doc: "The product of x (f32[..,k]) and quantised weights, f32[..,n]. scheme says how these are stored. \"packed\": w is [n,k/32] or [n,k/256] of a packed type, and the product x . w^T. " +

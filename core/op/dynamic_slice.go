@@ -73,7 +73,7 @@ func DynamicSlice(x, start *ir.Node, axis, n int) *ir.Node {
 	return x.Graph.Add(DynamicSliceDef, DynamicSliceAttrs{fromEnd(axis, x), n}, x, start)
 }
 
-// Element i of the axis gets element i - start of dy, if there is one.
+// Element i of the axis gets element i - start of dy, if dy has that element.
 var _ = gradient(DynamicSliceDef, func(n *ir.Node, a DynamicSliceAttrs, dy *ir.Node) []*ir.Node {
 	x, g := n.In[0].Type, n.Graph
 	if a.Len == 0 {

@@ -45,7 +45,7 @@ func checkBits(bits int) error {
 	return nil
 }
 
-// mostOf returns the largest integer of so many bits whose negative is one, too: 127, 7 or 1.
+// mostOf returns the largest integer of this many bits whose negative also fits: 127, 7 or 1.
 func mostOf(bits int) float64 { return float64(int(1)<<(bits-1) - 1) }
 
 func checkSTE(ste string) error {
@@ -55,7 +55,8 @@ func checkSTE(ste string) error {
 	return nil
 }
 
-// checkStep checks a scale against x: it is one number, or one for each element of an axis. It is f32 unless x is f64.
+// checkStep checks a scale against x. The scale has one number, or one for each element of an axis, and is f32 unless x
+// is f64.
 func checkStep(x, scale ir.Type, axis int) error {
 	if err := isFloat("x", x); err != nil {
 		return err

@@ -12,7 +12,7 @@ import (
 type LSQAttrs struct {
 	Bits int `attr:"bits"` // 8, 4 or 2
 	Axis int `attr:"axis"` // of a scale that is a vector
-	// factor of the gradient of a scale; 0 stands for that of the paper, 1/sqrt(n*q) for n elements with the scale
+	// factor of the gradient of a scale; 0 means the factor of the paper, 1/sqrt(n*q) for n elements with the scale
 	Factor float64 `attr:"factor"`
 }
 

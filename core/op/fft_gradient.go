@@ -5,8 +5,8 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 )
 
-// The gradient of a transform is the transposed map of the real and imaginary parts, which is the transform in the
-// other direction, with the factor of the transform itself: NormOrtho stays, and the others become NormNone.
+// The gradient of a transform is the transposed map of the real and imaginary parts. This is the transform in the other
+// direction with the same factor as the transform itself: NormOrtho stays, and the others become NormNone.
 
 func transposedNorm(norm string) string {
 	if norm == NormOrtho {
@@ -39,7 +39,7 @@ func perBin(x *ir.Node, n int, edge, edgeImag, inner float64) *ir.Node {
 	return Mul(x, Where(atEdge, Where(imag, number(edgeImag, x), number(edge, x)), number(inner, x)))
 }
 
-// irfft counts all bins twice but those that equal their mirror image, whose imaginary parts it ignores.
+// irfft counts all bins twice, except those that equal their mirror image. It ignores the imaginary parts of these.
 var _ = gradient(RFFTDef, func(n *ir.Node, a FFTAttrs, dy *ir.Node) []*ir.Node {
 	size := int(n.In[0].Type.Shape[n.In[0].Type.Rank()-1].Const)
 	return []*ir.Node{IRFFT(perBin(dy, size, 1, 1, 0.5), size, transposedNorm(a.Norm))}

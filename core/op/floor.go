@@ -14,5 +14,5 @@ var FloorDef = discontinuous(
 // Floor returns a node that computes the largest integer that is not above x.
 func Floor(x *ir.Node) *ir.Node { return x.Graph.Add(FloorDef, NoAttrs{}, x) }
 
-// The derivative is 0 wherever there is one.
+// The derivative is 0 wherever it exists.
 var _ = gradientZero(FloorDef)

@@ -9,7 +9,7 @@ import (
 
 // FusedMatMulAttrs are the attributes of fused_matmul.
 type FusedMatMulAttrs struct {
-	// "" or an activation, with its attributes where it has any, such as leaky_relu(slope=0.01)
+	// "" or an activation with its attributes, if it has any, such as leaky_relu(slope=0.01)
 	Act    string `attr:"act"`
 	TransA bool   `attr:"trans_a"`
 	TransB bool   `attr:"trans_b"`

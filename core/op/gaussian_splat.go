@@ -98,8 +98,8 @@ func sceneOf(in []*tensor.Array, width, height int) (*splat.Scene[float64], *spl
 	return s, &v, err
 }
 
-// splatMemory bounds the memory of the definitions: forms, colours, sums and orders of n splats, and what the pixels of
-// an image take.
+// splatMemory bounds the memory of the definitions: forms, colours, sums and orders of n splats, and the memory for the
+// pixels of an image.
 func splatMemory(in []ir.Type, syms ir.Syms) int64 {
 	_, n := syms.Bounds(in[3].Shape[0])
 	return 1024 * n

@@ -5,7 +5,8 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 )
 
-// This file has what gradient rules share. A rule stands beside the definition of its op; see ir.GradientRule.
+// This file has the functions that gradient rules share. A rule is in the file of its op's definition; see
+// ir.GradientRule.
 
 // gradient registers the rule of an op with one result, for rules that cover every node. a has n's attributes.
 func gradient[A any](def *ir.OpDef, rule func(n *ir.Node, a A, dy *ir.Node) []*ir.Node) struct{} {

@@ -105,8 +105,8 @@ func GroupedMatMul(x, w, idx *ir.Node, a GroupedMatMulAttrs) *ir.Node {
 	return x.Graph.Add(GroupedMatMulDef, a, x, w, idx)
 }
 
-// dw of a group is the product of its rows. The rows of other groups count as zeros, so this takes as many operations
-// as there are groups times those of dx; weights of experts are usually not trained.
+// dw of a group is the product of its rows. The rows of other groups count as zeros, so this takes the operations of dx
+// times the number of groups. Weights of experts are usually not trained.
 var _ = gradient(GroupedMatMulDef, func(n *ir.Node, a GroupedMatMulAttrs, dy *ir.Node) []*ir.Node {
 	x, w, idx := n.In[0], n.In[1], n.In[2]
 	dx := GroupedMatMul(dy, w, idx, GroupedMatMulAttrs{TransB: !a.TransB})

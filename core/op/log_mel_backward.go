@@ -8,8 +8,8 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// An element of log_mel is at the floor, and has no gradient, if it is less than this above it, or its energy is at
-// most melLeast.
+// An element of log_mel is at the floor, and has no gradient, if it exceeds the floor by less than this, or if its
+// energy is at most melLeast.
 const (
 	melMargin = 1e-6
 	melLeast  = 1e-10

@@ -16,7 +16,7 @@ type LoopAttrs struct {
 	Carried int       `attr:"carried"` // number of operands, the first, that are initial carried values
 	// number of operands, after all others but guard, that have a slice per iteration
 	Steps   int  `attr:"steps"`
-	Length  int  `attr:"length"`  // the loop ends after as many iterations
+	Length  int  `attr:"length"`  // the loop ends after this many iterations
 	Guarded bool `attr:"guarded"` // the last operand is the guard, bool[]; if it is false, nothing runs
 	// Results has the result's numbers: k < Carried is carried value k at the end, Carried+k all values of it.
 	Results []int `attr:"results"`
@@ -25,10 +25,10 @@ type LoopAttrs struct {
 // MaxIterations is the largest number of iterations of a loop.
 const MaxIterations = math.MaxInt32
 
-// A loop is unrolled where that gives at most UnrollNodes nodes. Then ops are fused across iterations, and a step costs
-// no more than it would outside of a loop. A longer one stays one step, whose program is small whatever the number of
-// iterations is, for targets that run loops. For other targets it is unrolled, too, unless that gives more than
-// MaxUnrolled nodes, which is an error. Both count the nodes of the bodies before they are optimized.
+// A loop is unrolled if that gives at most UnrollNodes nodes. Then ops are fused across iterations, and a step costs no
+// more than outside of a loop. A longer loop stays one step on targets that run loops, so its program is small whatever
+// the number of iterations is. For other targets it is unrolled, too, unless that gives more than MaxUnrolled nodes,
+// which is an error. Both limits count the nodes of the bodies before they are optimized.
 const (
 	UnrollNodes = 2048
 	MaxUnrolled = 1 << 16
@@ -214,7 +214,7 @@ func (a LoopAttrs) inputs(in []ir.Type) []ir.Type {
 	return types
 }
 
-// split divides operands by their meaning. guard is nil if there is none.
+// split divides operands by their meaning. guard is nil if the loop has no guard.
 func (a LoopAttrs) split(in []*tensor.Array) (carried, fixed, slices []*tensor.Array, guard **tensor.Array) {
 	return splitLoop(a, in)
 }
@@ -227,7 +227,7 @@ func splitLoop[T any](a LoopAttrs, in []T) (carried, fixed, slices []T, guard *T
 	return in[:a.Carried:a.Carried], in[a.Carried:last:last], in[last:], guard
 }
 
-// graphs returns the graphs of the loop: body, and cond if there is one.
+// graphs returns the graphs of the loop: body, and cond if the loop has a condition.
 func (a LoopAttrs) graphs() []*ir.Graph {
 	if a.Cond == nil {
 		return []*ir.Graph{a.Body}
@@ -260,8 +260,8 @@ func largest(n *ir.Node) (in, out []ir.Type) {
 	return in, out
 }
 
-// loopTolerance adds up the tolerances of the ops in an iteration, for as many iterations as there are, at most 100:
-// a body that diverges has no useful bound.
+// loopTolerance adds up the tolerances of the ops in an iteration, over all iterations but at most 100: a body that
+// diverges has no useful bound.
 func loopTolerance(a LoopAttrs, _, out []ir.Type) []ir.Tolerance {
 	var sum ir.Tolerance
 	a.each(func(n *ir.Node) {

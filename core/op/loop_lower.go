@@ -8,9 +8,9 @@ import (
 )
 
 // InlineGuarded adds the nodes of a body to g, as ir.Graph.Inline does. active, if not nil, is a bool[] that is false
-// if nothing uses the results; what is computed must not fail then. So each operand that an op checks
-// (ir.Def.Checked), such as the indices of gather, is replaced by a safe value unless active is true, and loops get
-// active as their guard.
+// if nothing uses the results. The added nodes must not fail then. So each operand that an op checks (ir.Def.Checked),
+// such as the indices of gather, is replaced by a safe value unless active is true, and loops get active as their
+// guard.
 func InlineGuarded(g, body *ir.Graph, in []*ir.Node, prefix string, active *ir.Node) []*ir.Node {
 	if active == nil {
 		return g.Inline(body, in, prefix)

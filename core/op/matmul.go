@@ -148,7 +148,7 @@ var _ = gradient(MatMulDef, func(n *ir.Node, a MatMulAttrs, dy *ir.Node) []*ir.N
 	return []*ir.Node{matmulGradA(x, w, a, dy), matmulGradB(x, w, a, dy)}
 })
 
-// matmulGradA returns the gradient of a matmul's operand a, given that of its result.
+// matmulGradA returns the gradient of a matmul's operand a, given the gradient of its result.
 func matmulGradA(a, b *ir.Node, t MatMulAttrs, dy *ir.Node) *ir.Node {
 	var da *ir.Node
 	if t.TransA {
@@ -159,7 +159,7 @@ func matmulGradA(a, b *ir.Node, t MatMulAttrs, dy *ir.Node) *ir.Node {
 	return castTo(sumTo(da, a.Type.Shape), a.Type.DType)
 }
 
-// matmulGradB returns the gradient of a matmul's operand b, given that of its result.
+// matmulGradB returns the gradient of a matmul's operand b, given the gradient of its result.
 func matmulGradB(a, b *ir.Node, t MatMulAttrs, dy *ir.Node) *ir.Node {
 	if b.Type.Rank() == 2 && !t.TransA { // one product over all leading axes
 		a, dy = rows(a), rows(dy)

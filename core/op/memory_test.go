@@ -11,14 +11,15 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// overhead returns what Eval may allocate in addition: amounts that do not depend on the sizes of operands, such as
-// lists of axes and the steps of a region, and what Go adds to an allocation, a page or an eighth.
+// overhead returns the memory that Eval may allocate in addition. It consists of amounts that do not depend on the
+// sizes of operands, such as lists of axes and the steps of a region, and of the page or eighth that Go adds to an
+// allocation.
 func overhead(c ir.Case[any], own int64) int64 {
 	return 10<<10 + 64*int64(len(fmt.Sprint(c.Attrs))) + own/8
 }
 
-// TestMemory compares what the definitions allocate with what their Memory functions return, for the cases as they are,
-// and for a sample of the cases with one size enlarged, or all of them with RLX_CONFORMANCE=all.
+// TestMemory compares the memory that the definitions allocate with the results of their Memory functions, for the
+// cases as they are, and for a sample of the cases with one size enlarged, or all of them with RLX_CONFORMANCE=all.
 func TestMemory(t *testing.T) {
 	larger := map[string][]ir.Case[any]{}
 	eachCase(t, func(t *testing.T, def *ir.OpDef, c ir.Case[any]) {

@@ -18,7 +18,7 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 )
 
-// NoAttrs are the attributes of ops that have none.
+// NoAttrs is for ops without attributes.
 type NoAttrs struct{}
 
 // checkAxis returns an error unless an attribute is an axis in [0, rank).

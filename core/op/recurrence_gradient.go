@@ -7,9 +7,9 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 )
 
-// selective_scan and gated_delta_net are differentiated through a loop over the tokens. It keeps the states of some
-// tokens only, as the gradient of any loop does, and costs about as many operations as two forward passes, or three if
-// states are computed again.
+// selective_scan and gated_delta_net are differentiated through a loop over the tokens. Like the gradient of any loop,
+// it keeps only the states of some tokens. It costs about as many operations as two forward passes, or three if states
+// are computed again.
 
 // recurrence computes next, a function of a state and of the slices of a token, for all tokens in order. steps have the
 // tokens on axis 1; the slices that next gets have no such axis. fixed are the same for all tokens. next returns the

@@ -176,7 +176,7 @@ func (e *recurrentEval) weigh(s []float64, j int) (sum float64) {
 	return sum
 }
 
-// peep returns what a gate gets from the cell.
+// peep returns the input of a gate from the cell.
 func (e *recurrentEval) peep(gate, j int, c float64) float64 {
 	p := e.in[RecurrentPeephole]
 	if p == nil {
@@ -259,8 +259,8 @@ func recurrentCases() (cases []ir.Case[RecurrentAttrs]) {
 	return cases
 }
 
-// Recurrent adds a recurrent layer. in are the operands; those that are optional may be nil. It returns y, h and, for
-// an lstm, c.
+// Recurrent adds a recurrent layer. in are the operands; optional operands may be nil. It returns y, h and, for an
+// lstm, c.
 func Recurrent(a RecurrentAttrs, in ...*ir.Node) []*ir.Node {
 	results := 2
 	if a.LSTM() {

@@ -22,7 +22,7 @@ type RegionStep struct {
 	In    []RegionOperand
 }
 
-// OperandKind says what an operand of a region step is.
+// OperandKind is the kind of an operand of a region step.
 type OperandKind uint8
 
 const (
@@ -178,8 +178,8 @@ func parseRegionOperand(s string, step int) (RegionOperand, error) {
 	return RegionOperand{Kind: RegionLiteral, Value: float32(v)}, nil
 }
 
-// checkRegionUses returns an error if nothing uses a step before the last, if the inputs have gaps, or if there are
-// none.
+// checkRegionUses returns an error if nothing uses a step before the last, if the inputs have gaps, or if the region
+// has no inputs.
 func checkRegionUses(steps []RegionStep) error {
 	var input [MaxRegionInputs]bool
 	var result [MaxRegionSteps]bool
@@ -222,8 +222,8 @@ func regionInputs(steps []RegionStep) int {
 	return n
 }
 
-// regionUnread returns which operands of a region its result does not depend on, for each value of an operand that is
-// the condition of one of its steps.
+// regionUnread returns the operands on which the result of a region does not depend, for each value of an operand that
+// is the condition of one of its steps.
 func regionUnread(a ElementwiseRegionAttrs) (list []ir.Unread) {
 	steps, err := ParseRegion(a.Expr)
 	if err != nil {

@@ -253,7 +253,7 @@ func headStrides(layout string, s []int, d int) (seq int, st HeadStrides) {
 }
 
 // RopePosition returns the position of token s of batch element b. pos has the elements of the operand with positions,
-// of the given rank, and is nil if there is none. tokens is the sequence length.
+// of the given rank, and is nil without the operand. tokens is the sequence length.
 func RopePosition[T int32 | int64](pos []T, rank, tokens, b, s int) int64 {
 	switch {
 	case pos == nil:
@@ -266,7 +266,7 @@ func RopePosition[T int32 | int64](pos []T, rank, tokens, b, s int) int64 {
 	return int64(pos[b*tokens+s])
 }
 
-// CheckRopePosition returns an error if tables with the given number of rows have none for position p of token s of
+// CheckRopePosition returns an error if tables with the given number of rows have no row for position p of token s of
 // batch element b.
 func CheckRopePosition(p int64, rows, b, s int) error {
 	if p < 0 || p >= int64(rows) {

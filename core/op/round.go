@@ -17,5 +17,5 @@ var RoundDef = discontinuous(
 // Round returns a node that computes the nearest integer, ties to even.
 func Round(x *ir.Node) *ir.Node { return x.Graph.Add(RoundDef, NoAttrs{}, x) }
 
-// The derivative is 0 wherever there is one.
+// The derivative is 0 wherever it exists.
 var _ = gradientZero(RoundDef)

@@ -152,7 +152,7 @@ type sampleOptions struct {
 	key                     [2]uint32 // for random.Threefry
 }
 
-// sampleParams takes the operands of a row with n logits. Each is one for all rows, or has an element per row.
+// sampleParams reads the operands for a row with n logits. Each operand has one value for all rows, or one per row.
 func sampleParams(n, row int, params []*tensor.Array) (o sampleOptions, err error) {
 	at := func(k int) int {
 		if params[k].Len() == 1 {

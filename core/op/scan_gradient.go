@@ -7,9 +7,9 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 )
 
-// suffixRecurrence returns s of s_k = b_k + a_k*s_{k+1} along an axis, s being 0 after the last element. It doubles the
-// number of elements that are combined, so it takes as many rounds as the size of the axis has bits, and neither
-// divides nor subtracts.
+// suffixRecurrence returns s of s_k = b_k + a_k*s_{k+1} along an axis, with s = 0 after the last element. Each round
+// doubles the number of elements that are combined, so the number of rounds is the number of bits of the axis's size.
+// It neither divides nor subtracts.
 func suffixRecurrence(a, b *ir.Node, axis int) *ir.Node {
 	most := int64(math.MaxInt64)
 	if _, n := a.Graph.Syms.Bounds(a.Type.Shape[axis]); n < most {
@@ -25,7 +25,7 @@ func suffixRecurrence(a, b *ir.Node, axis int) *ir.Node {
 	return b
 }
 
-// ahead returns the elements of x by places later on an axis, and 0 where there are none.
+// ahead returns the elements of x that lie by places later on an axis, and 0 beyond its end.
 func ahead(x *ir.Node, axis int, by int64) *ir.Node {
 	g, n := x.Graph, x.Type.Shape[axis]
 	if n.IsStatic() {
@@ -67,8 +67,8 @@ var _ = gradientUnary(CumprodDef, func(x, _ *ir.Node, a ScanAttrs, dy *ir.Node) 
 	})
 })
 
-// An element that is at least as large as those before it is the maximum up to the next such element, and gets the
-// gradients in between: of equal elements the last one, as in PyTorch.
+// An element that is at least as large as those before it is the maximum up to the next such element. It gets the
+// gradients in between. Of equal elements the last one gets them, as in PyTorch.
 var _ = gradientUnary(CummaxDef, func(x, _ *ir.Node, a ScanAttrs, dy *ir.Node) *ir.Node {
 	return a.forwards(x, dy, func(x, dy *ir.Node) *ir.Node {
 		if a.Exclusive {
@@ -76,7 +76,7 @@ var _ = gradientUnary(CummaxDef, func(x, _ *ir.Node, a ScanAttrs, dy *ir.Node) *
 		}
 		largest := Or(Ge(x, Cummax(x, ScanAttrs{Axis: a.Axis, Exclusive: true})), Ne(x, x))
 		zero, one := number(0, dy), number(1, dy)
-		// ahead gives 0, for the element after the last one, too, where it does not matter
+		// ahead also gives 0 for the element after the last one, where it does not matter
 		more := ahead(Where(largest, zero, one), a.Axis, 1)
 		return Where(largest, suffixRecurrence(more, dy, a.Axis), zero)
 	})

@@ -11,7 +11,7 @@ import (
 
 // ScatterAttrs are the attributes of scatter.
 type ScatterAttrs struct {
-	Reduce string `attr:"reduce"` // none or empty, add, mul, max or min
+	Reduce string `attr:"reduce"` // "none" or empty, "add", "mul", "max" or "min"
 }
 
 // ScatterDef changes the rows of a tensor that indices select.
@@ -85,7 +85,7 @@ var ScatterDef = ir.Define(ir.Def[ScatterAttrs]{
 	Cases: scatterCases,
 })
 
-// scatterRules has what each value of reduce does with the value that is there and the update; nil replaces it.
+// scatterRules maps each value of reduce to the functions of the old value and the update; nil replaces the old value.
 var scatterRules = map[string]struct {
 	float   func(x, u float64) float64
 	integer func(x, u int64) int64

@@ -38,5 +38,5 @@ func isUnsigned(x *ir.Node) bool {
 	return lo == 0
 }
 
-// The derivative is 0 wherever there is one.
+// The derivative is 0 wherever it exists.
 var _ = gradientZero(SignDef)

@@ -10,7 +10,7 @@ import (
 // SoftplusAttrs are the attributes of softplus.
 type SoftplusAttrs struct {
 	Beta      float64 `attr:"beta"`      // usually 1
-	Threshold float64 `attr:"threshold"` // usually 20; +Inf means none
+	Threshold float64 `attr:"threshold"` // usually 20; +Inf means no threshold
 }
 
 // SoftplusDef defines ln(1 + e^x), a smooth max(x, 0).

@@ -109,7 +109,7 @@ func ArgSort(x *ir.Node, axis int, descending bool) *ir.Node {
 
 // The order of the indices is the inverse of the permutation that they are.
 var _ = ir.Gradient(SortDef, func(n *ir.Node, dy []*ir.Node) ([]*ir.Node, error) {
-	if dy[0] == nil { // indices that are floats have none
+	if dy[0] == nil { // float indices have no gradient
 		return nil, nil
 	}
 	axis, rank := n.Attrs.(SortAttrs).Axis, n.In[0].Type.Rank()

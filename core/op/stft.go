@@ -24,7 +24,7 @@ type STFTAttrs struct {
 	Norm string `attr:"norm"`
 }
 
-// padding returns the number of samples by which frames extend beyond each end. size is that of the window.
+// padding returns the number of samples by which frames extend beyond each end. size is the size of the window.
 func (a STFTAttrs) padding(size int64) int64 {
 	if a.Pad == PadNone {
 		return 0

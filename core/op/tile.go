@@ -64,7 +64,7 @@ var TileDef = ir.Define(ir.Def[TileAttrs]{
 	},
 })
 
-// times returns the size n*d. name is that of the attribute that has n.
+// times returns the size n*d. name is the attribute that has n.
 func times(d ir.Dim, name string, n int) (ir.Dim, error) {
 	if err := checkSize(name, n, 0); err != nil {
 		return ir.Dim{}, err

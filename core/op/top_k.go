@@ -150,7 +150,7 @@ func TopK(x *ir.Node, k int) (values, indices *ir.Node) {
 
 // Element i of a row gets the gradients of the values whose index is i, which is at most one.
 var _ = ir.Gradient(TopKDef, func(n *ir.Node, dy []*ir.Node) ([]*ir.Node, error) {
-	if dy[0] == nil { // indices that are floats have none
+	if dy[0] == nil { // float indices have no gradient
 		return nil, nil
 	}
 	x, idx := n.In[0].Type, n.Values()[1]

@@ -11,13 +11,13 @@ import (
 
 // unarySpec describes y = f(x) of one element, with attributes A.
 type unarySpec[A any] struct {
-	name, doc string // doc is that of the op
+	name, doc string // doc describes the op
 	flops     int64  // per element
 	tol       func(A, []ir.Type, ir.Type) ir.Tolerance
 	fill      ir.Range // range of float test values
 
-	// float is the function of floats, and integer that of integers, whose results wrap. The op does not accept a type
-	// if the function is nil.
+	// float is the function of floats, and integer the function of integers, whose results wrap. If a function is nil,
+	// the op does not accept these types.
 	float   func(a A, x float64) float64
 	integer func(x int64) int64
 	logical func(x bool) bool // function of bools; nil if they are not accepted

@@ -46,7 +46,7 @@ type testVector struct {
 	Results []string
 	Tol     []float64 // absolute, relative
 	Bits    bool      // zeros must have the same sign
-	from    string    // the family, and which of its vectors it is
+	from    string    // the family, and the number of the vector in it
 }
 
 // TestVectors compares the reference with results of PyTorch, NumPy, SciPy and ONNX (bench/vectors/README.md).

@@ -58,14 +58,14 @@ func (s *scoresForm) spanOnly() bool {
 		!slices.ContainsFunc(s.masks, func(m scoreMask) bool { return !m.spanned })
 }
 
-// scoresFinder recognises scores. It remembers nodes that are none, because it tries both operands of sums.
+// scoresFinder recognises scores. It remembers nodes that are not scores, because it tries both operands of sums.
 type scoresFinder struct {
 	c    *context
 	none map[*ir.Node]string
 }
 
 // find recognises scores at n, the operand of softmax: a product that is scaled, capped, masked and biased, in any
-// order that attention can express. why says why n is none.
+// order that attention can express. If n does not have this form, why has the reason.
 func (f *scoresFinder) find(n *ir.Node) (s scoresForm, why string) {
 	if why = f.none[n]; why != "" {
 		return s, why

@@ -92,7 +92,8 @@ func (a *attentionForm) fits(n, p *ir.Node) (why string) {
 	return ""
 }
 
-// chooseLead sets lead to that of the scores' forms and the operands that has most axes longer than 1.
+// chooseLead chooses lead among the leading axes of the scores' forms and of the operands: those with the most axes
+// longer than 1.
 func (a *attentionForm) chooseLead(n, p *ir.Node) {
 	whole, _ := leading(p).Numel()
 	most := -1
@@ -177,8 +178,8 @@ func (a *attentionForm) place(o *attentionOperand, product ir.Shape) (why string
 	return ""
 }
 
-// divide chooses the axes that are heads, and the number of heads of k and v. These have fewer if both repeat on the
-// last axes; otherwise what repeats is expanded.
+// divide chooses the axes that are heads, and the number of heads of k and v. k and v have fewer heads if both repeat
+// on the last axes. Otherwise a value that repeats is expanded.
 func (a *attentionForm) divide() {
 	k, v := a.operands[1].repeats, a.operands[2].repeats
 	first := slices.Index(k, true)

@@ -31,7 +31,7 @@ func customOps(c *context, g *ir.Graph) (*ir.Graph, error) {
 	return findCustom(c, g)
 }
 
-// again runs the passes that precede the first one that asks the target, after more nodes have come.
+// again runs the passes before the first one that asks the target, because the graph has new nodes.
 func (c *context) again(g *ir.Graph) (*ir.Graph, error) {
 	plain := *c
 	plain.asks = false

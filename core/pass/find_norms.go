@@ -16,8 +16,8 @@ type inverse struct {
 	gain *ir.Node
 }
 
-// findNorm recognises layer and RMS norm without gain: x times the inverse of its root mean square, where x may be
-// another value less its mean. The gain may be on the inverse.
+// findNorm recognises layer and RMS norm without gain: x times the inverse of its root mean square. Here x may be
+// another value minus its mean. The inverse may already be multiplied by the gain.
 func findNorm(n *ir.Node) func(lookup func(*ir.Node) *ir.Node) *ir.Node {
 	var x *ir.Node
 	var r inverse
@@ -227,8 +227,8 @@ func findL2Norm(n *ir.Node) func(lookup func(*ir.Node) *ir.Node) *ir.Node {
 	return func(lookup func(*ir.Node) *ir.Node) *ir.Node { return op.L2Norm(lookup(x), eps, a.Axes...) }
 }
 
-// foundRules complete norms and rotary embeddings that findOps made: a gain and a shift that follow a norm become its
-// gamma and beta, and casts around it are dropped, since norms compute in f32 in any case.
+// foundRules complete norms and rotary embeddings that findOps made. A gain and a shift that follow a norm become its
+// gamma and beta. Casts around a norm are dropped, since norms compute in f32 in any case.
 var foundRules = []rw.Rule{
 	{Name: "norm-gain", Match: rw.Op(op.MulDef, rw.As("n", rw.Op(op.LayerNormDef)), rw.Any("g")), To: addGain},
 	{Name: "norm-gain", Match: rw.Op(op.MulDef, rw.As("n", rw.Op(op.RmsNormDef)), rw.Any("g")), To: addGain},
@@ -264,7 +264,7 @@ func castNorm(n *ir.Node) bool {
 	return n.Type.DType == dtype.F16 || n.Type.DType == dtype.BF16
 }
 
-// addGain makes a factor the gamma of a norm that has none, and no beta.
+// addGain makes a factor the gamma of a norm that has neither gamma nor beta.
 func addGain(c *rw.Context) *ir.Node {
 	if one, ok := scalarOf(c.Node("n").In[1]); !ok || one != 1 {
 		return nil
@@ -272,7 +272,7 @@ func addGain(c *rw.Context) *ir.Node {
 	return addVector(c, 1)
 }
 
-// addShift makes a term the beta of a norm that has none.
+// addShift makes a term the beta of a norm that has no beta.
 func addShift(c *rw.Context) *ir.Node { return addVector(c, 2) }
 
 // addVector makes g an operand of the norm n, which has no beta.

@@ -59,7 +59,7 @@ func near(v, want float64) bool {
 
 func abs(x float64) float64 { return max(x, -x) }
 
-// otherThan returns the operand of a binary op beside the one that is a number, and the number.
+// otherThan returns the other operand and the number, if one operand of a binary op is a number.
 func otherThan(n *ir.Node, def *ir.OpDef) (x *ir.Node, v float64, ok bool) {
 	if !n.Is(def) {
 		return nil, 0, false

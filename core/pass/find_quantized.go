@@ -45,7 +45,7 @@ func findQuantized(c *context, g *ir.Graph) (*ir.Graph, error) {
 
 // quantization is y = (q - zero)*scale.
 type quantization struct {
-	q     *ir.Node // the integers, or, of a result, what is quantized
+	q     *ir.Node // the integers; for a result, the value that is quantized
 	zero  int
 	scale *ir.Node
 }
@@ -158,8 +158,8 @@ func (c *context) factors(n *ir.Node) []float64 {
 	return out
 }
 
-// sameNumbers returns how to build n from the integers, if it quantizes what was dequantized with the same scale, and
-// only moved in between.
+// sameNumbers returns how to build n from the integers, if n quantizes values that were dequantized with the same scale
+// and only moved in between.
 func (c *context) sameNumbers(n *ir.Node, q quantization) func(lookup func(*ir.Node) *ir.Node) *ir.Node {
 	var views []*ir.Node
 	x := q.q
@@ -193,8 +193,8 @@ type quantizedForm struct {
 	transB  bool
 }
 
-// quantizedProduct recognises the product whose result q quantizes. miss says why a product of two dequantized values
-// is none.
+// quantizedProduct recognises the product whose result q quantizes. If a product of two dequantized values does not
+// have this form, miss has the reason.
 func (c *context) quantizedProduct(n *ir.Node, q quantization) (f quantizedForm, ok bool, miss string) {
 	y := q.q
 	lowest := map[dtype.DType]int{dtype.I8: -128}[n.Type.DType]

@@ -15,12 +15,12 @@ type ropeForm struct {
 	half        bool // cos and sin have half the width
 }
 
-// findRope recognises rotary position embedding, in the form of Transformers,
+// findRope recognises rotary position embedding in the form of Transformers,
 //
 //	x*cos + concat(-second half of x, first half of x)*sin
 //
-// with cos and sin that are equal in both halves, the same with neighbours as pairs, and the form in which both halves
-// are computed and joined.
+// with cos and sin that are equal in both halves. It also recognises the same with neighbours as pairs, and the form in
+// which both halves are computed and joined.
 func (c *context) findRope(n *ir.Node) func(lookup func(*ir.Node) *ir.Node) *ir.Node {
 	r := n.Type.Rank()
 	if !n.Type.DType.IsFloat() || r != 3 && r != 4 {
@@ -117,7 +117,7 @@ type headPart struct {
 	start, len int64
 }
 
-// partOf returns what n is a range of.
+// partOf returns the value of which n is a range, and the range.
 func partOf(n *ir.Node) headPart {
 	d := n.Type.Shape[n.Type.Rank()-1].Const
 	if n.Is(op.NarrowDef) {

@@ -29,7 +29,7 @@ const (
 // weights only if Options.Params is set.
 func fold(c *context, g *ir.Graph) (*ir.Graph, error) {
 	f := folder{c: c, known: make([]bool, len(g.Nodes)), values: map[*ir.Node]*tensor.Array{}}
-	needed := make([]bool, len(g.Nodes)) // by node: whether it is an output or a node that is not folded reads it
+	needed := make([]bool, len(g.Nodes)) // by node: whether an output or a node that is not folded reads it
 	for i, n := range g.Nodes {
 		f.known[i] = f.canKnow(n)
 		for _, x := range n.Operands() {
@@ -212,7 +212,7 @@ func (f *folder) compute(n *ir.Node) ([]*tensor.Array, error) {
 		return nil, err
 	}
 	for _, x := range out {
-		if x.DType == dtype.F32 { // the reference does not round f32, and a step of a run does: a sort may depend on it
+		if x.DType == dtype.F32 { // as a step of a run does, unlike the reference; a sort may depend on it
 			x.Round()
 		}
 	}

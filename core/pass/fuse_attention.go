@@ -83,8 +83,8 @@ func (c *context) attentionAt(n *ir.Node, uses []int) (a attentionForm, ok bool,
 	return a, true, ""
 }
 
-// weightsOf returns the softmax below reshapes and casts of the weights x, and below where(isnan(p), 0, p), which makes
-// the weights of masked rows 0, as attention does. It is nil if there is none. shared is a node that another node
+// weightsOf returns the softmax below reshapes and casts of the weights x, or nil. It also looks below where(isnan(p),
+// 0, p), which makes the weights of masked rows 0, as attention does. shared is a node on the way that another node
 // reads.
 func weightsOf(x *ir.Node, uses []int) (p, shared *ir.Node) {
 	for once := 1; ; {

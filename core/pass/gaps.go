@@ -22,7 +22,7 @@ func Lacks(d *target.Description, g *ir.Graph) (out []*ir.Node) {
 	return out
 }
 
-// Need is what a target would have to have besides what it has.
+// Need lists what a target lacks.
 type Need struct {
 	Nodes    []*ir.Node    // that it would run
 	Types    []dtype.DType // of values
@@ -38,10 +38,10 @@ type Way struct {
 	Need
 }
 
-// Explainer says what a target would have to run. It remembers answers, so use one for many nodes.
+// Explainer finds what a target lacks to run nodes. It remembers answers, so use one Explainer for many nodes.
 type Explainer struct {
 	has    *target.Description
-	to     *target.Description // has with all element types and no limits: what remains is for want of rules
+	to     *target.Description // has with all element types and without limits, so that only rules are lacking
 	fewest map[string]Need
 }
 
@@ -72,8 +72,8 @@ func (e *Explainer) Ways(n *ir.Node) (out []Way) {
 	return out
 }
 
-// Fewest returns what the target would need to run n: a rule for n itself, unless rules for no more other ops do as
-// well.
+// Fewest returns what the target needs to run n: a rule for n itself, unless rules for at most as many other ops
+// suffice.
 func (e *Explainer) Fewest(n *ir.Node) Need {
 	if Stored(n) {
 		if e.has.HasType(n.Type.DType) {
@@ -98,7 +98,7 @@ func (e *Explainer) Fewest(n *ir.Node) Need {
 	return best
 }
 
-// Own returns what the target would need to run n as it is.
+// Own returns what the target needs to run n as it is.
 func (e *Explainer) Own(n *ir.Node) (need Need) {
 	for _, t := range n.Types() {
 		if !e.has.HasType(t.DType) && !slices.Contains(need.Types, t.DType) {
@@ -154,7 +154,7 @@ func (n Need) Rules() (out []target.Rule) {
 	return out
 }
 
-// Extend returns the description with what is needed.
+// Extend returns the description with the types and rules of n.
 func (n Need) Extend(d *target.Description) *target.Description {
 	types := slices.Clone(n.Types)
 	for _, x := range n.Nodes {

@@ -45,7 +45,8 @@ type hoister struct {
 	done map[*ir.Graph]*ir.Graph // results of graph
 }
 
-// graph returns g with what its loops need not compute in each iteration before them, or g itself if that is nothing.
+// graph moves computations that are the same in each iteration before the loops of g. It returns g itself if nothing
+// moves.
 func (h *hoister) graph(g *ir.Graph) (out *ir.Graph, err error) {
 	if x := h.done[g]; x != nil || g == nil {
 		return x, nil
@@ -143,7 +144,7 @@ func (h *hoister) loop(n *ir.Node) (*hoisted, error) {
 	return x, nil
 }
 
-// move takes what moves out of the loop's graphs and reports whether that is anything.
+// move removes from the loop's graphs the nodes that move, and reports whether any do.
 func (x *hoisted) move() bool {
 	a := &x.attrs
 	last := len(x.in) - a.Steps
@@ -230,13 +231,13 @@ type loopGraph struct {
 	graph *ir.Graph
 	to    []*ir.Node // the nodes of graph in before, by ID; nil for those that do not move
 	fixed []bool     // by ID: the value is the same in every iteration, and may be computed before the loop
-	found []bool     // by ID: in addition, it depends on an operand of the loop and is worth to be moved
+	found []bool     // by ID: in addition, it depends on an operand of the loop and is worth moving
 	front []*ir.Node // the values that move and that others read
 	moves []bool     // by ID: of front, or needed by it
 }
 
-// newLoopGraph finds the values of a graph that no iteration changes: those that depend on inputs from first to last
-// only. always says that every run of the loop computes the graph.
+// newLoopGraph finds the values of a graph that no iteration changes: those that depend only on inputs from first to
+// last. always says that every run of the loop computes the graph.
 func newLoopGraph(g *ir.Graph, first, last int, always bool) *loopGraph {
 	n := len(g.Nodes)
 	p := &loopGraph{graph: g, to: make([]*ir.Node, n), fixed: make([]bool, n), found: make([]bool, n),
@@ -284,7 +285,7 @@ func mayFail(n *ir.Node) bool {
 	return slices.ContainsFunc(n.Bodies(), func(b *ir.Graph) bool { return slices.ContainsFunc(b.Nodes, mayFail) })
 }
 
-// find finds the front, of at most so many values, and what it needs.
+// find finds the front, of at most that many values, and the nodes that it needs.
 func (p *loopGraph) find(most int) {
 	seen := make([]bool, len(p.graph.Nodes))
 	var visit func(n *ir.Node)
@@ -369,7 +370,7 @@ func (p *loopGraph) reads(k int) bool {
 	return k < len(inputs) && p.live()[inputs[k].ID]
 }
 
-// live tells by ID what the outputs need if the front is given.
+// live reports, by ID, which nodes the outputs need if the front is given.
 func (p *loopGraph) live() []bool {
 	live := make([]bool, len(p.graph.Nodes))
 	var visit func(n *ir.Node)
@@ -391,8 +392,8 @@ func (p *loopGraph) live() []bool {
 	return live
 }
 
-// without returns the graph without what moves. Its inputs are the carried values, those of rest, then values of the
-// given types, of which those from number at on are the front, and the slices after last.
+// without returns the graph without the nodes that move. Its inputs are the carried values, the values of rest, values
+// of the given types, and the slices after last. The given types from number at on are those of the front.
 func (p *loopGraph) without(carried int, rest []int, last int, types []ir.Type, at int) *ir.Graph {
 	out := ir.NewGraph(p.graph.Name, p.graph.Syms...)
 	inputs, to, live := p.graph.Inputs(), make([]*ir.Node, len(p.graph.Nodes)), p.live()

@@ -401,8 +401,8 @@ func Stored(n *ir.Node) bool {
 }
 
 // refuse returns the reason not to replace old by n, or "". A target must run n at least as well as old. An op that it
-// runs in a wider type counts as one that it runs. If other backends run what the target lacks, n must not be such an
-// op: an activation that runs elsewhere must not be fused with a product that the target runs.
+// runs in a wider type counts as one that it runs. If other backends run the ops that the target lacks, n must be an op
+// that the target runs: an activation that runs elsewhere must not be fused with a product that the target runs.
 func (c *context) refuse(old, n *ir.Node) string {
 	if rank, why := c.rank(n); rank < target.Native {
 		if before, _ := c.rank(old); rank < before || rank == target.No && c.elsewhere != nil {

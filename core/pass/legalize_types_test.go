@@ -214,8 +214,8 @@ func (c caseOf) compare(g, out *ir.Graph) error {
 	return nil
 }
 
-// sameValues compares two graphs. Their outputs must be equal if exact is set. Otherwise they may differ by a rounding
-// of half floats, and by as much as the lowerings of package op.
+// sameValues compares two graphs. If exact is set, their outputs must be equal. Otherwise they may differ by a rounding
+// of half floats, and by the tolerance for the lowerings of package op.
 func sameValues(g, out *ir.Graph, in []*tensor.Array, exact bool) error {
 	named := map[string]*tensor.Array{}
 	for k, x := range g.Inputs() {

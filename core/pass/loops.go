@@ -97,7 +97,7 @@ func loops(c *context, g *ir.Graph) (*ir.Graph, error) {
 }
 
 // expandRecurrent makes loops of recurrent layers that the target does not run, and unrolls those with few nodes. A
-// layer whose number of steps is not known stays, so that legalize says what is missing.
+// layer with an unknown number of steps stays, so that legalize reports it.
 func expandRecurrent(c *context, g *ir.Graph) (*ir.Graph, error) {
 	g, n, err := g.Expand(func(n *ir.Node) bool {
 		if n.Op != op.RecurrentDef || !n.In[0].Type.Shape[0].IsStatic() {
@@ -130,7 +130,7 @@ func ids(nodes []*ir.Node) (list []int) {
 	return list
 }
 
-// unroll unrolls the loops that which selects, until none is left.
+// unroll unrolls the loops that which accepts, until no such loop is left.
 func (c *context) unroll(g *ir.Graph, which func(n *ir.Node) bool) (out *ir.Graph, some bool, err error) {
 	for slices.ContainsFunc(g.Nodes, func(n *ir.Node) bool { return isLoop(n) && which(n) }) {
 		some = true
@@ -149,7 +149,7 @@ func (c *context) unroll(g *ir.Graph, which func(n *ir.Node) bool) (out *ir.Grap
 
 // loop is a loop that may stay one step.
 type loop struct {
-	node  *ir.Node // the first of those that are merged
+	node  *ir.Node // the first of the merged loops
 	attrs op.LoopAttrs
 	// the numbers of the results of all, ascending; sink renumbers them in attrs and keeps the order
 	results []int
@@ -214,8 +214,8 @@ func (c *context) name(b *ir.Graph) {
 	}
 }
 
-// sink changes the inputs of the loop's graphs: carried values that never change become values that every iteration
-// reads, and those of these that are known, or views of what is known, become nodes of the graphs.
+// sink changes the inputs of the loop's graphs. Carried values that never change become values that every iteration
+// reads. Values that every iteration reads become nodes of the graphs if they are known, or views of known values.
 func (l *loop) sink() {
 	a := l.attrs
 	in := l.in
@@ -271,8 +271,8 @@ func (l *loop) sink() {
 // ofKnown reports whether n is a param, a constant or a view of one.
 func ofKnown(n *ir.Node) bool { return n.Source().Is(op.ParamDef, op.ConstDef) }
 
-// reordered returns a graph whose inputs have the numbers in order, in b, and those in sunk are what in has there. It
-// has the outputs that keep selects.
+// reordered returns a graph whose inputs are the inputs of b with the numbers in order. The inputs with the numbers in
+// sunk are replaced by copies of the nodes in. The graph has the outputs that keep selects.
 func reordered(b *ir.Graph, in []*ir.Node, order, sunk []int, keep func(output int) bool) *ir.Graph {
 	out := ir.NewGraph(b.Name, b.Syms...)
 	inputs, to := b.Inputs(), make([]*ir.Node, len(b.Nodes))

@@ -14,9 +14,9 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// TestLowRanks: patterns that look at the last axes of values leave values alone that have none, few or empty ones.
-// The graphs are sums of products, halves that are joined, means and softmaxes, of which norms, rotary embeddings,
-// activations and attention are made.
+// TestLowRanks checks that patterns that look at the last axes of values leave values alone that have no axes, few axes
+// or empty ones. The graphs contain the parts of norms, rotary embeddings, activations and attention: sums of products,
+// halves that are joined, means and softmaxes.
 func TestLowRanks(t *testing.T) {
 	shapes := [][]int64{{}, {1}, {0}, {2}, {4}, {1, 1}, {2, 4}, {0, 2}, {1, 2, 4}, {2, 1, 2}, {1, 2, 3, 2}}
 	cpu := target.Builtin()[0]

@@ -29,7 +29,8 @@ type Params interface {
 // Options control Run.
 type Options struct {
 	Params Params // nil means not to fold values that depend on weights
-	// Mutable reports whether a session may replace a weight. Then nothing is computed from its values. Nil means none.
+	// Mutable reports whether a session may replace a weight. Nothing is computed from the values of such a weight. Nil
+	// means that no weight is replaced.
 	Mutable   func(name string) bool
 	StopAfter string                         // name of the last pass to run; empty means all
 	Dump      func(pass string, g *ir.Graph) // called with the input graph ("in") and after each pass
@@ -42,7 +43,8 @@ type Options struct {
 	// op.ActivationsQ8 lets products with packed weights round their activations, if the target has a kernel for that
 	Activations string
 
-	// Custom has the definitions whose patterns are looked for; may be nil. The custom ops of the graph need none.
+	// Custom has the definitions whose patterns are searched for; may be nil. Custom ops in the graph need no
+	// definition.
 	Custom *custom.Library
 
 	// Unroll replaces op.UnrollNodes, the number of nodes up to which loops are unrolled, for tests. 0 means
@@ -55,7 +57,7 @@ type Options struct {
 	// Keep leaves every node that the target cannot run as it is; Lacks lists them. It is used together with StopAfter.
 	Keep bool
 
-	within *Report // so far, of the graph that has a loop whose body is compiled; else nil
+	within *Report // so far, of the graph that contains the loop whose body is compiled; else nil
 }
 
 // Memory limits the memory for values that are known at compile time. Memory is reserved before it is allocated. An
@@ -177,7 +179,8 @@ func (c *context) release(what string, bytes int64) {
 	}
 }
 
-// What memory is reserved for, in errors: values while they are computed, and those that the artifact gets.
+// Purposes for which memory is reserved, as errors name them: values while they are computed, and values that the
+// artifact gets.
 const (
 	folding = "constant folding"
 	stores  = "folded constants"

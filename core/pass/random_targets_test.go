@@ -25,8 +25,8 @@ var (
 	targetCount = flag.Uint64("target-count", 100, "number of targets of TestRandomTargets")
 )
 
-// TestRandomTargets takes rules away from targets at random, compiles random graphs for what is left, and compares the
-// reference's results with those of the graphs as they were written:
+// TestRandomTargets takes rules away from targets at random and compiles random graphs for the result. It compares
+// the reference's results with those of the graphs as they were written:
 //
 //	go test ./core/pass -run TestRandomTargets -target-seed 1000 -target-count 5000
 func TestRandomTargets(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"github.com/rlx-go/rlx/core/pass"
 )
 
-// TestRoundActivations asks for rounded activations. cpu has kernels for them, wgpu has none.
+// TestRoundActivations asks for rounded activations. cpu has kernels for them, wgpu does not.
 func TestRoundActivations(t *testing.T) {
 	for target, want := range map[string]string{"cpu": `activations="q8"`, "wgpu": `activations="f32"`} {
 		g, err := ir.Parse(`graph g

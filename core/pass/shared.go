@@ -10,7 +10,7 @@ import (
 // Shared keeps the results of the passes that do the same for all targets, so that only the first of several calls of
 // Run for a graph computes them. It does not change results. The other Options must be the same in each call.
 type Shared struct {
-	graph  *ir.Graph // the input graph of the kept results; nil if there are none
+	graph  *ir.Graph // the input graph of the kept results; nil at first
 	stages []stage
 	report *Report
 }

@@ -113,8 +113,8 @@ func joined(parts ir.Shape, order, result []int) (shape ir.Shape, moved []int) {
 	return shape, moved
 }
 
-// commonParts divides the axes of two shapes of the same elements into parts of which the axes of both consist. ofA and
-// ofB have the axis of each part. Axes of 1 have none.
+// commonParts divides the axes of two shapes of the same elements into parts, such that each axis of both shapes
+// consists of whole parts. ofA and ofB have the axis of each part. Axes of 1 have no part.
 func commonParts(a, b ir.Shape) (parts ir.Shape, ofA, ofB []int, ok bool) {
 	i, j := -1, -1
 	one := ir.Static(1)

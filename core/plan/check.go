@@ -159,7 +159,7 @@ func (c *checker) write(v int, reads []int) error {
 		return nil
 	}
 	start, end := c.p.Offsets[v], c.p.Offsets[v]+val.Size
-	// Replace the segments that v overlaps by v and what is left of the first and the last of them.
+	// Replace the segments that v overlaps by v, and by the rest of the first and the last of them.
 	first, _ := slices.BinarySearchFunc(
 		c.segs, start, func(s segment, at int64) int { return cmp.Compare(s.end, at+1) })
 	next := first

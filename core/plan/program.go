@@ -209,8 +209,8 @@ func checkSpace(p *program.Program, space program.Space) error {
 	return Check(pl, before, accesses(p, index, region), after)
 }
 
-// accesses returns what each step reads and writes of the values of a space. index has the number of each node's value
-// there, or None, and region has that of each loop's region.
+// accesses returns the values of a space that each step reads and writes. index has the number of each node's value in
+// the space, or None. region has the number of each loop's region.
 func accesses(p *program.Program, index []int, region map[int]int) []Access {
 	steps := make([]Access, len(p.Steps))
 	for i, s := range p.Steps {

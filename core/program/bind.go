@@ -22,7 +22,7 @@ type Operand struct {
 // BoundStep is a step with the shapes of one run.
 type BoundStep struct {
 	Node *ir.Node
-	In   []Operand // as Node.In; that of an absent operand is zero
+	In   []Operand // as Node.In; an absent operand is zero
 	Outs []Operand // one, unless the op has several results
 	Syms map[string]int64
 }

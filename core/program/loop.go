@@ -7,16 +7,16 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 )
 
-// Loop says how the step of a node runs whose graphs are programs of their own (ir.TupleDef.Nested): the op loop.
+// Loop describes the step of a node whose graphs are programs of their own (ir.TupleDef.Nested): the op loop.
 //
-// These programs have no state. They read weights, each of which is a param of the program that has the loop, too, with
-// the same place. The step has a region of that
-// program's arena, which holds their IO space, which they share, and after it their arena, which they share, too:
+// These programs have no state. Each weight that they read is also a param of the program that contains the loop, at
+// the same place. The step has a region of that program's arena. The region holds the IO space of both programs, which
+// they share, and after it the arena of both, which they share, too:
 //
 //	arena:  | values | region: IO of Cond and Body | arena of Cond and Body | values |
 //
-// Inputs of the same number have the same place in both. A run of the step copies operands to the inputs, then, in each
-// iteration, results of Body back to its inputs.
+// Inputs of the same number have the same place in both. A run of the step copies operands to the inputs. After each
+// iteration it copies results of Body back to the inputs of Body.
 type Loop struct {
 	Node   int      // in Program.Graph
 	Offset int64    // of the region, in the arena
@@ -33,7 +33,7 @@ func NewLoop(n *ir.Node, offset int64, of func(b *ir.Graph) *Program) Loop {
 	return l
 }
 
-// Programs returns the programs of the loop: Cond, if there is one, and Body.
+// Programs returns the programs of the loop: Cond, if the loop has a condition, and Body.
 func (l *Loop) Programs() []*Program {
 	if l.Cond == nil {
 		return []*Program{l.Body}
@@ -57,9 +57,8 @@ func (l *Loop) Size() (n int64) {
 	return n + l.IOSize()
 }
 
-// Check returns an error unless the programs of the loop, which belongs to node n of a program, are those of the
-// node's graphs, share places of inputs, and read only weights of params, the
-// ParamPlaces of that program.
+// Check returns an error unless the programs of the loop, which belongs to node n of a program, have the graphs of the
+// node, share places of inputs, and read only weights of params, the ParamPlaces of that program.
 func (l *Loop) Check(params map[string]Place, n *ir.Node) error {
 	graphs := map[*ir.Graph]bool{}
 	for _, b := range n.Programs() {
@@ -107,7 +106,7 @@ func (p *Program) ParamPlaces() map[string]Place {
 	return m
 }
 
-// Loop returns the loop of a node, or nil if it has none.
+// Loop returns the loop of a node, or nil if the node is not a loop.
 func (p *Program) Loop(node int) *Loop {
 	i, ok := slices.BinarySearchFunc(p.Loops, node, func(l Loop, node int) int { return l.Node - node })
 	if !ok {

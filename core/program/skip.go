@@ -7,17 +7,17 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 )
 
-// Skips says which steps a run need not run when it knows a condition: a value of type bool with one element. They
-// compute what the run does not use then, such as the branch of an if that is not taken, or iterations after the end of
-// a loop:
+// Skips lists the steps that a run may skip once it knows a condition: a value of type bool with one element. The
+// run does not use the results of these steps. Examples are the branch of an if that is not taken, and iterations after
+// the end of a loop:
 //
 //	c = gt x, limit : bool[]
 //	a = matmul u, v            skipped if c is false
 //	b = tanh w                 skipped if c is true
 //	y = where c, a, b
 //
-// A skipped step leaves the bytes of its place as they are. Only skipped steps read them, and steps for whose result
-// they do not matter (ir.Def.Unread).
+// A skipped step leaves the bytes of its place as they are. Only two kinds of steps read them: skipped steps, and steps
+// for whose result they do not matter (ir.Def.Unread).
 type Skips struct {
 	Inputs []Condition   // conditions that are inputs
 	Steps  [][]Condition // by step: conditions that it computes
@@ -51,8 +51,8 @@ func (l literal) compare(m literal) int {
 // maxLiterals bounds how many conditions a step may have. Those of the outermost branches are kept.
 const maxLiterals = 8
 
-// Skips finds the conditions of a program, or returns nil if there are none. A step may be skipped if every use of its
-// results, through any number of steps, is one for which a condition has the value that makes it not matter.
+// Skips finds the conditions of a program, or returns nil if the program has none. A step may be skipped if every use
+// of its results, through any number of steps, does not matter for some value of a condition.
 func (p *Program) Skips() *Skips {
 	g := p.Graph
 	needs, used, found := allNeeds(g)
@@ -121,7 +121,7 @@ func allNeeds(g *ir.Graph) (needs [][]literal, used []bool, found bool) {
 		if n.Op == ir.ResultDef && !used[i] { // the other results may be used
 			continue
 		}
-		if n.Op.Updates || !used[i] { // a state changes in every run, and a step whose result is unused runs, too
+		if n.Op.Updates || !used[i] { // a state changes in every run; a step whose result nothing uses also runs
 			needs[i], used[i] = nil, true
 		}
 		own := needs[i]

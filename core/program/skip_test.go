@@ -78,7 +78,7 @@ c = exp x : f32[4]
 	}
 }
 
-// describe lists the conditions and the steps that they make unnecessary, without those that compute what nothing uses.
+// describe lists the conditions and the steps that they make unnecessary, without steps whose results nothing uses.
 func describe(p *program.Program, s *program.Skips) string {
 	var parts []string
 	for _, list := range append([][]program.Condition{s.Inputs}, s.Steps...) {

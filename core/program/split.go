@@ -84,7 +84,7 @@ func (s *Split) Check(sig Signature) error {
 	return nil
 }
 
-// checkSegment checks that segment k is one of the method, and what its inputs come from.
+// checkSegment checks that segment k belongs to the method, and that its inputs have the right sources.
 func (s *Split) checkSegment(k int, sig Signature) error {
 	x := s.Segments[k]
 	in := x.Graph.Inputs()

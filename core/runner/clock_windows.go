@@ -18,8 +18,8 @@ var (
 	})
 )
 
-// clock returns the time since some moment. That of package time moves by half a millisecond and more here, which is
-// longer than most steps.
+// clock returns the time since some moment. The clock of package time advances in steps of half a millisecond and more
+// on Windows, which is longer than most steps of a program.
 func clock() time.Duration {
 	var n uint64
 	counter.Call(uintptr(unsafe.Pointer(&n))) // cannot fail since Windows XP

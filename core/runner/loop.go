@@ -111,7 +111,7 @@ func (l *Loop) Run() error {
 	return nil
 }
 
-// count adds the arithmetic of the iterations to that of the program that has the loop.
+// count adds the arithmetic of the iterations to that of the program that contains the loop.
 func (l *Loop) count() {
 	for _, r := range []*Runner{l.cond, l.body} {
 		if r != nil {
@@ -147,8 +147,7 @@ func (l *Loop) bind() error {
 	return nil
 }
 
-// iterate runs all steps once, with what is in the IO space, and leaves the results there. progress reports that the
-// run goes on.
+// iterate runs all steps once. Operands and results are in the IO space. progress reports that the run goes on.
 func (r *Runner) iterate(ctx context.Context, progress func()) error {
 	r.ctx, r.progress = ctx, func(int) { progress() }
 	needed := r.start(nil, r.bound.io)

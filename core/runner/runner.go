@@ -1,6 +1,6 @@
 // Package runner runs programs whose values are in the memory of the process. It gives every operand of a step its
-// shape and memory, calls a function for each step that the run needs, and does what a run may ask for besides:
-// progress, times, observed values, a search for NaN, inputs and outputs in states. The functions are the caller's.
+// shape and memory, and calls a function for each step that the run needs. It also does what a run may request besides:
+// progress, times, observed values, a search for NaN, inputs and outputs in states. The caller provides the functions.
 // Package sdk/backend and the cpu backend use it.
 package runner
 
@@ -36,8 +36,8 @@ type Config struct {
 	// all; needed has the steps that the run needs, or is nil for all. An error, or a panic, is reported with the name
 	// of step i's node and its op.
 	Step func(i int, alone bool, needed []bool) (done int, err error)
-	// Skip lets a run leave out steps that compute what it does not use, once it knows the condition (program.Skips).
-	// The kernels must then cope with any bytes in operands that do not matter. Runs that look at values run all steps.
+	// Skip lets a run leave out steps whose results it does not use, once it knows the condition (program.Skips). The
+	// kernels must then cope with any bytes in operands that do not matter. Runs that look at values run all steps.
 	Skip bool
 	// Bound, if not nil, is called before a run whose calls have other shapes or memory than those of the run before.
 	// observed is set if the run looks at values after each step.
@@ -55,8 +55,8 @@ type Runner struct {
 	values  *program.Values
 	calls   []Call  // by step
 	resized []value // the operands and results in calls whose sizes depend on symbols
-	// the params that have been replaced and their views, by node, and the space of the weights with their values;
-	// nil if none has been
+	// the replaced params and their views, by node, and the space of the weights with the new values; nil if nothing
+	// has been replaced
 	replaced   []bool
 	newWeights []byte
 	bound      binding // the run that values and calls were made for
@@ -65,13 +65,13 @@ type Runner struct {
 	progress func(step int)
 
 	counts bool    // whether the run counts the arithmetic of its loops
-	flops  int64   // counted so far: of steps of a loop's program, or of the loops of a run
+	flops  int64   // counted so far: the steps of a loop's program, or the loops of a run
 	work   []int64 // of a loop's program: arithmetic by step
 }
 
-// binding is what the operands of a run depend on. A Runner keeps the calls of the last run only. When the sizes
-// change, it updates shapes and slice lengths in place, which is faster than fetching another set of calls into the
-// processor's cache.
+// binding has everything on which the operands of a run depend. A Runner keeps only the calls of the last run. When the
+// sizes change, it updates shapes and slice lengths in place, which is faster than fetching another set of calls into
+// the processor's cache.
 type binding struct {
 	valid     bool // false until the first successful bind
 	syms      map[string]int64
@@ -205,8 +205,8 @@ func (r *Runner) profiled(i int, begin, end time.Duration) device.Step {
 	return s
 }
 
-// start returns the steps that a run needs, as far as it is known before the first step. needed has those that the run
-// asks for, nil for all. It returns needed if no condition makes a step unnecessary.
+// start returns the steps that a run needs, as far as they are known before the first step. needed has the steps that
+// the run asks for; nil means all. start returns needed if no condition makes a step unnecessary.
 func (r *Runner) start(needed []bool, io []byte) []bool {
 	if r.skips == nil {
 		return needed

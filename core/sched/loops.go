@@ -44,8 +44,8 @@ func withPrograms(g *ir.Graph, o Options) (*ir.Graph, map[*ir.Graph]*program.Pro
 	return out, programs, err
 }
 
-// addParams adds the params to g that the graphs of its loops read and g does not, so that a program has a place for
-// every weight that it reads.
+// addParams adds to g the params that only the graphs of its loops read, so that a program has a place for every weight
+// that it reads.
 func addParams(g *ir.Graph) {
 	own := map[string]bool{}
 	for _, n := range g.Params() {

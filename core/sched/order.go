@@ -37,7 +37,7 @@ func frugalOrder(g *ir.Graph) []*ir.Node {
 	left := make([]int, len(g.Nodes))        // by source: how many reads remain
 	waits := make([]int, len(g.Nodes))       // by step: how many operands are not computed yet
 	readers := make([][]*ir.Node, len(left)) // by source: the steps that read it
-	// by step: the updates that must run after it, because they overwrite what it reads
+	// by step: the updates that must run after it, because they overwrite values that it reads
 	before := map[*ir.Node][]*ir.Node{}
 	var ready []*ir.Node
 	for _, n := range g.Nodes {

@@ -46,8 +46,8 @@ func withUpdatesLast(g *ir.Graph) (*ir.Graph, error) {
 	return withCopies(g, late, reads)
 }
 
-// withCopies returns g with a copy of each late value directly after the node that computes it, which the nodes in
-// reads have in place of those operands that they do not update.
+// withCopies returns g with a copy of each late value directly after the node that computes it. The nodes in reads get
+// the copy for each operand that they do not update.
 func withCopies(g *ir.Graph, late map[*ir.Node]bool, reads map[*ir.Node]map[*ir.Node]bool) (*ir.Graph, error) {
 	out := &ir.Graph{Name: g.Name, Syms: g.Syms}
 	same, copies := make([]*ir.Node, len(g.Nodes)), map[*ir.Node]*ir.Node{}

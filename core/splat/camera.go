@@ -1,6 +1,6 @@
 // Package splat has the geometry of 3D Gaussian splats in float64: cameras, the projection of splats, their colours,
 // and the gradients. The definitions of the ops gaussian_splat_... and the kernels of the cpu backend both use it, so
-// that order, visibility and lists of tiles are the same. What a pixel computes is written down in pixel.go.
+// that order, visibility and lists of tiles are the same. pixel.go has the computation of a pixel.
 //
 // Kerbl et al., "3D Gaussian Splatting for Real-Time Radiance Field Rendering" (2023), introduced the method. Here a
 // pixel evaluates each Gaussian where its ray comes closest to the centre, which is exact in perspective, as in

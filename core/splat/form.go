@@ -90,7 +90,8 @@ func (f *Form) fits() bool {
 type Conic struct {
 	X, Y             float64 // the pixel from which dx and dy count
 	A, B, C, D, E, F float64
-	// Ellipse is set if the region is one. Otherwise it may be anything, and the sign of a form must be checked, too.
+	// Ellipse is set if the region is an ellipse. Otherwise it may have any form, and the sign of a form must be
+	// checked, too.
 	Ellipse bool
 
 	cx, cy, hx, hy float64 // of an ellipse: the centre, as dx and dy, and half the size

@@ -104,8 +104,8 @@ func farthest(a, b []float64) (d float64) {
 	return d
 }
 
-// TestLists checks that the lists of tiles have every splat that a pixel shows, and not many others, for tiles of
-// several sizes, and that rasterising by lists gives the same bits.
+// TestLists checks that the lists of tiles have every splat that a pixel shows, and few others, for tiles of several
+// sizes, and that rasterising by lists gives the same bits.
 func TestLists(t *testing.T) {
 	for _, name := range []string{"splat_small", "splat_sh", "splat_many"} {
 		g := readGolden(t, name)

@@ -2,7 +2,7 @@ package splat
 
 import "math"
 
-// Alpha returns what a splat of the given form and opacity covers of the pixel in column x, row y; 0 for nothing.
+// Alpha returns how much of the pixel in column x, row y a splat of the given form and opacity covers, or 0.
 func (f *Form) Alpha(opacity float64, x, y int) float64 {
 	dx, dy := float64(x)-f[FormX], float64(y)-f[FormY]
 	u := f[FormU] + f[FormUX]*dx + f[FormUY]*dy
@@ -15,14 +15,14 @@ func (f *Form) Alpha(opacity float64, x, y int) float64 {
 	return opacity * math.Exp2(-z)
 }
 
-// Composite has what a pixel shows so far, from the front.
+// Composite has the colour of a pixel so far, from the front.
 type Composite struct {
 	Color        [3]float64
-	T            float64 // transmittance: what shows of the things behind
+	T            float64 // transmittance: the share of the splats behind that still shows
 	contributing int
 }
 
-// Add adds a splat that covers alpha of the pixel, and reports whether the pixel takes another one.
+// Add adds a splat that covers alpha of the pixel, and reports whether the pixel takes another splat.
 func (c *Composite) Add(v *View, alpha float64, color []float64) bool {
 	for j := range 3 {
 		c.Color[j] += c.T * alpha * color[j]

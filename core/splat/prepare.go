@@ -96,7 +96,7 @@ func (p *Prepared) Lists(g Grid, list, ranges []int32) error {
 	return nil
 }
 
-// CheckLists returns an error for lists that Lists cannot have made. What no tile has is -1.
+// CheckLists returns an error for lists that Lists cannot have made. Entries that belong to no tile are -1.
 func CheckLists[T int32 | int64](list, ranges []T, splats int) error {
 	for k, i := range list {
 		if i < -1 || int64(i) >= int64(splats) {

@@ -10,7 +10,7 @@ import (
 type Scene[T Float] struct {
 	N, C                                                int
 	Positions, Scales, Rotations, Opacities, Colors, SH []T
-	// FromColors says that the constant term of every colour comes from Colors, because SH has none; see Check.
+	// FromColors says that the constant term of every colour comes from Colors, because SH lacks it; see Check.
 	FromColors bool
 }
 
@@ -87,11 +87,11 @@ type Splat struct {
 	Rel      Vec     // position - camera
 	Distance float64 // |Rel|
 	Opacity  float64
-	Limit    float64 // log2(opacity/cutoff): a pixel of a greater exponent lies outside of the splat
+	Limit    float64 // log2(opacity/cutoff): a pixel with a larger exponent lies outside of the splat
 }
 
-// Splat computes the geometry of splat i. It returns false for one that no pixel shows: too transparent, or with its
-// centre behind the camera.
+// splat computes the geometry of splat i. It returns false for a splat that no pixel shows: too transparent, or with
+// its centre behind the camera.
 func (v *View) splat(opacity float64, position, logScale Vec, q [4]float64, s *Splat) bool {
 	s.Opacity = min(max(opacity, 0), 1)
 	s.Rel = position.plus(-1, v.Position)
@@ -115,7 +115,7 @@ func (v *View) support(logScale float64) float64 {
 	return max(math.Exp(logScale)*v.RadiusScale*3, minSupport)
 }
 
-// Project computes the geometry of splat i of a scene. It returns false for one that no pixel shows.
+// Project computes the geometry of splat i of a scene. It returns false for a splat that no pixel shows.
 func Project[T Float](v *View, s *Scene[T], i int, out *Splat) bool {
 	return v.splat(float64(s.Opacities[i]), s.vec(s.Positions, i), s.vec(s.Scales, i), s.quaternion(i), out)
 }

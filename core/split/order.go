@@ -200,8 +200,8 @@ func (o *order) sorted() []int {
 	return out
 }
 
-// cost is the cost of a placement: the bytes that pass between the host and backends, without those that every
-// placement has, and the number of units that are not on backend 0.
+// cost is the cost of a placement: the bytes that pass between the host and backends, without the bytes that pass in
+// every placement, and the number of units that are not on backend 0.
 type cost struct{ bytes, elsewhere int64 }
 
 func (c cost) less(d cost) bool {

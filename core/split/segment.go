@@ -134,7 +134,7 @@ func (s *segment) value(n *ir.Node) *ir.Node {
 	return v
 }
 
-// result returns the output that later segments read n from. It adds one if there is none.
+// result returns the output from which later segments read n. If the segment has no such output, result adds it.
 func (s *segment) result(n *ir.Node, name string) program.Source {
 	k, ok := s.results[n]
 	if !ok {

@@ -22,7 +22,7 @@ type Options struct {
 	// Takes reports whether a backend runs a node, natively or by reference. A constant that becomes a weight counts as
 	// run where the backend has its element type.
 	Takes func(target int, n *ir.Node) bool
-	// Why says what backend 0 lacks to run a node, for errors. It may be nil.
+	// Why, if not nil, returns the rules or types that backend 0 lacks to run a node, for errors.
 	Why func(n *ir.Node) string
 }
 
@@ -52,8 +52,8 @@ type Plan struct {
 // reads or updates a state. Make also returns an error if the old value of a state must be read after an update that
 // depends on the reader.
 //
-// An output that is an input, a weight, a constant or a state becomes a copy, an op like others, because backend 0 may
-// lack its element type or have no kernel that copies it.
+// An output that is an input, a weight, a constant or a state becomes a copy. The copy is an op like others, because
+// backend 0 may lack its element type or have no kernel that copies it.
 func Make(g *ir.Graph, o Options) (*Plan, error) {
 	g, err := op.CopyOutputs(g, own)
 	if err != nil {

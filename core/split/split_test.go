@@ -223,7 +223,7 @@ func TestMake(t *testing.T) {
 	}
 }
 
-// TestCounts checks that each segment counts the ops that backend 0 lacks, and those that were moved with them.
+// TestCounts checks that each segment counts the ops that backend 0 lacks, and the ops that were moved with them.
 func TestCounts(t *testing.T) {
 	g, err := ir.Parse(
 		"graph g\nx = input : f32[4,8]\na = neg x : f32[4,8]\nb = exp a : f32[4,8]\nc = neg b : f32[4,8]\nreturn c=c\n")

@@ -100,7 +100,7 @@ func scan(line string) (*parser, error) {
 	return p, nil
 }
 
-// tokenEnd returns the length of the token at the start of s, or 0 if there is none.
+// tokenEnd returns the length of the token at the start of s, or 0 if s does not begin with a token.
 func tokenEnd(s string) int {
 	for _, m := range marks {
 		if strings.HasPrefix(s, m) {
@@ -188,7 +188,7 @@ func (p *parser) done() error {
 	return nil
 }
 
-// name reads a name. what says in errors what the name is for.
+// name reads a name. what describes the name in errors.
 func (p *parser) name(what string) (string, error) {
 	t := p.peek()
 	if t == "" || !isWordByte(t[0]) || t[0] == '*' || len(t) > maxWord {

@@ -95,8 +95,8 @@ func resultsOf(nodes []*ir.Node) (out []Operand) {
 	return out
 }
 
-// attrValues returns the values that attribute i, a bool or a text, has in the nodes. It returns nil for a bool that is
-// both, which says nothing, and for text that is long, such as that of a region, which says too much.
+// attrValues returns the values that attribute i, a bool or a text, has in the nodes. It returns nil for a bool that
+// has both values, which restricts nothing, and for a long text, such as that of a region, which restricts too much.
 func attrValues(nodes []*ir.Node, i int) (values []any) {
 	def := nodes[0].Op
 	for _, n := range nodes {

@@ -75,7 +75,7 @@ type Rule struct {
 	Out []Operand
 	If  []Condition
 
-	line int // line number in the text; 0 if there is none
+	line int // line number in the text, or 0
 }
 
 // AnyOp stands for every op in a Reference rule.

@@ -6,9 +6,9 @@ import (
 	"sync/atomic"
 )
 
-// Large copies use several goroutines: one core moves some 12 GB/s, and a handful reach what the memory gives. A
+// Large copies use several goroutines: one core moves some 12 GB/s, and a handful reach the bandwidth of the memory. A
 // goroutine is started for each copyChunk bytes, up to copyParts, because starting one for less costs more than it
-// saves. They take copyGrain bytes at a time, so one that starts late leaves more to the others.
+// saves. Goroutines take copyGrain bytes at a time, so a late one leaves more to the others.
 const (
 	copyChunk = 512 << 10
 	copyParts = 8

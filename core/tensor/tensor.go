@@ -86,8 +86,8 @@ func New(d dtype.DType, shape ...int) Tensor {
 	return Tensor{d, shape, AlignedBytes(Numel(shape) * d.Size())}
 }
 
-// HasNaN reports a NaN among the elements; integers and bools have none. f32 and f64 bytes must be aligned, as View
-// wants.
+// HasNaN reports a NaN among the elements. Integers and bools have no NaN. f32 and f64 bytes must be aligned, as View
+// requires.
 func (t Tensor) HasNaN() bool {
 	switch {
 	case t.DType == dtype.F32:
@@ -161,8 +161,8 @@ func (a *Array) At(i int) float64 {
 	return float64(a.Ints[i])
 }
 
-// ArrayIn is NewArray in the memory of b, which is aligned to 8 bytes, and what is left of b. The elements keep what is
-// there.
+// ArrayIn is like NewArray, but uses the memory of b, which is aligned to 8 bytes, and also returns the rest of b. It
+// does not clear the elements.
 func ArrayIn(b []byte, d dtype.DType, shape ...int) (a *Array, rest []byte) {
 	n := int(ArrayBytes(d, int64(Numel(shape))))
 	if n == 0 {

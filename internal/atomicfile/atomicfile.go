@@ -99,7 +99,7 @@ func CreateRegular(ctx context.Context, path string) (*File, error) {
 	return create(ctx, path, st)
 }
 
-// stat returns the file that an output would replace, or nil if there is none.
+// stat returns the file that an output would replace, or nil if there is no such file.
 func stat(path string) (fs.FileInfo, error) {
 	st, err := os.Stat(path)
 	switch {

@@ -64,5 +64,5 @@ func rename(f *os.File, full string, class uint32, flags uint32) error {
 	return windows.SetFileInformationByHandle(windows.Handle(f.Fd()), class, &b[0], uint32(len(b)))
 }
 
-// reclaim removes a temporary file that no process is writing: one that is open cannot be removed.
+// reclaim removes a temporary file that no process is writing. Windows does not remove an open file.
 func reclaim(name string) { os.Remove(name) }

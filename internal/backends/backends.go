@@ -41,7 +41,7 @@ type Found struct {
 	Skip error  // why it is not used; nil if it is usable
 }
 
-// In lists the backends in a directory. A directory that cannot be read has none.
+// In lists the backends in a directory. A directory that cannot be read has no backends.
 func In(dir string) []Found {
 	var out []Found
 	entries, err := os.ReadDir(dir)
@@ -64,11 +64,11 @@ func In(dir string) []Found {
 type Registry struct {
 	All    []Found
 	looked []string
-	store  string // folder of installed plugins; empty if there is none
+	store  string // folder of installed plugins, or empty
 }
 
 // Search searches for backends. named are executables that the caller names; they come first. A program other than
-// rlxrun also finds what is beside the rlxrun in PATH.
+// rlxrun also finds the backends beside the rlxrun in PATH.
 func Search(named []Found, program bool) *Registry {
 	r := &Registry{All: slices.Clone(named)}
 	var list []*installed.Plugin
@@ -126,7 +126,7 @@ func (r *Registry) addInstalled(list []*installed.Plugin, hiding bool) {
 	}
 }
 
-// Installed returns a plugin as a backend that starts only if its files are those that were installed.
+// Installed returns a plugin as a backend that starts only if its files are unchanged since the installation.
 func Installed(p *installed.Plugin) Found {
 	return Found{Name: p.Name, Path: p.Path(), Dir: p.Dir, SHA256: p.SHA256, Folder: p.Folder(), From: "installed",
 		Skip: p.Skip}
@@ -170,8 +170,8 @@ func (r *Registry) Usable() []Found {
 	return out
 }
 
-// Lookup returns the backend of a name. If it is not usable, ok is false, and skipped says why the first of that name
-// is skipped, or is nil if there is none.
+// Lookup returns the backend of a name. If it is not usable, ok is false. skipped then says why the first backend of
+// that name is skipped, or is nil if there is no backend of that name.
 func (r *Registry) Lookup(name string) (f Found, skipped error, ok bool) {
 	for _, f := range r.All {
 		switch {

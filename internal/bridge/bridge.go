@@ -53,7 +53,7 @@ const InlineMax = 64 << 10
 // maxObject bounds the JSON object of a frame in bytes. Prompts are the largest.
 const maxObject = 64 << 20
 
-// Options holds what the calls of the program do not choose.
+// Options holds the settings that the calls of the program do not choose.
 type Options struct {
 	Remember string // rlx.OpenOptions.Remember
 }
@@ -151,8 +151,8 @@ func Serve(ctx context.Context, conn *net.UnixConn, o Options) error {
 // patience is how long a call may take before another goroutine reads the next request.
 const patience = 500 * time.Microsecond
 
-// read reads requests and answers them. To wake another goroutine for each call would take longer than a short call
-// itself, so this one answers, and only if that takes longer than patience does another one read on. Then this one ends
+// read reads requests and answers them. Waking another goroutine for each call would take longer than a short call
+// itself. So this goroutine answers. Only if that takes longer than patience, another one reads on, and this one ends
 // with its call.
 func (s *server) read(ctx context.Context) {
 	for {
@@ -175,7 +175,7 @@ func (s *server) read(ctx context.Context) {
 	}
 }
 
-// serve answers a request. An answer that cannot be sent is lost, because the program is gone then.
+// serve answers a request. If the program is gone, the answer cannot be sent and is lost.
 func (s *server) serve(ctx context.Context, r *request) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -234,12 +234,12 @@ type closeArgs struct {
 	Object int64 `json:"object"`
 }
 
-// close closes an object, and before it those that belong to it. An object that is closed already is no error.
+// close closes an object, after the objects that belong to it. Closing an object twice is not an error.
 func (c *call) close(_ context.Context, a closeArgs) (any, error) {
 	return nil, c.server.objects.close(a.Object)
 }
 
-// object returns an object of a type, or an error that names what was expected.
+// object returns an object of a type, or an error that names the expected type.
 func object[T any](c *call, id int64, what string) (T, error) {
 	v, ok := c.server.objects.get(id).(T)
 	if !ok {

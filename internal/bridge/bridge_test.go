@@ -182,7 +182,7 @@ func TestTensors(t *testing.T) {
 	}
 }
 
-// TestObjects: what belongs to an object is closed before it, the youngest first.
+// TestObjects checks that the objects that belong to an object are closed before it, the youngest first.
 func TestObjects(t *testing.T) {
 	var o objects
 	var order []string

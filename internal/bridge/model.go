@@ -121,7 +121,7 @@ type runArgs struct {
 	Method  string            `json:"method"`
 	Inputs  map[string]tensor `json:"inputs"`
 	Outputs []string          `json:"outputs"` // nil means all
-	State   int64             `json:"state"`   // 0: none
+	State   int64             `json:"state"`   // 0: the model has no state
 }
 
 // run runs a method.

@@ -8,7 +8,8 @@ import (
 	"sync"
 )
 
-// objects holds what the program has opened, by number. An object may belong to another: it is closed before that one.
+// objects holds the objects that the program has opened, by number. An object that belongs to another is closed before
+// it.
 type objects struct {
 	mu   sync.Mutex
 	last int64
@@ -17,7 +18,7 @@ type objects struct {
 
 type entry struct {
 	value any
-	owner int64 // 0 if the object belongs to none
+	owner int64 // 0 if the object belongs to no other
 	close func() error
 }
 
@@ -52,7 +53,7 @@ func (o *objects) owner(id int64) int64 {
 	return 0
 }
 
-// close closes an object, and before it those that belong to it, the youngest first.
+// close closes an object, after the objects that belong to it, the youngest first.
 func (o *objects) close(id int64) error {
 	o.mu.Lock()
 	e := o.all[id]

@@ -93,7 +93,7 @@ type generateArgs struct {
 	Generator int64          `json:"generator"`
 	IDs       []int          `json:"ids"`
 	Tokens    int            `json:"tokens"`
-	Sampling  *text.Sampling `json:"sampling"` // nil means what the model suggests
+	Sampling  *text.Sampling `json:"sampling"` // nil means the model's defaults
 	Seed      uint64         `json:"seed"`
 	Stop      []string       `json:"stop"`
 	IgnoreEnd bool           `json:"ignore_end"`

@@ -39,7 +39,7 @@ const (
 	EnvSeed  = "RLX_CAMPAIGN_SEED"
 )
 
-// State is what the campaigns of one test have done so far. A state file has one for each test, by names such as
+// State has the totals of the campaigns of one test so far. A state file has one State for each test, by names such as
 // "format.FuzzWalk".
 type State struct {
 	Next    uint64  `json:"next"` // the first input that was not tried; the inputs before it were
@@ -170,7 +170,7 @@ func (f *F) campaign(path string, body reflect.Value) {
 // States is the content of a state file.
 type States map[string]*State
 
-// Read reads a state file. One that does not exist is empty.
+// Read reads a state file. A file that does not exist is empty.
 func Read(path string) (States, error) {
 	s := States{}
 	b, err := os.ReadFile(path)

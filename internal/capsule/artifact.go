@@ -16,9 +16,9 @@ import (
 // chunk is the number of bytes, or of elements, of a weight that are copied or made at a time.
 const chunk = 1 << 20
 
-// WriteArtifact writes an artifact with the method of the capsule and the weights that it uses. They come from the
-// capsule or, if it has none, from the artifact that the capsule was made of; if from is nil, they are made up: floats
-// from -1 to 1, integers 0 and 1.
+// WriteArtifact writes an artifact with the method of the capsule and the weights that it uses. The weights come from
+// the capsule. If it has none, they come from from, the artifact from which the capsule was made. If from is nil, they
+// are made up: floats from -1 to 1, integers 0 and 1.
 func (f *File) WriteArtifact(ctx context.Context, path string, from *format.Verified) error {
 	if from != nil && !f.Weights && from.Identity() != f.From {
 		return f.bad("is of the artifact %s; the one given is %s", f.From, from.Identity())

@@ -1,6 +1,6 @@
-// Package capsule reads and writes capsules: files with what is needed to repeat a run elsewhere. A capsule has the
+// Package capsule reads and writes capsules: files with all that is needed to repeat a run elsewhere. A capsule has the
 // programs of a method, the inputs and the state of the run, the backend and its device, the versions, the error and
-// the last step, and the weights only if the user asks for them.
+// the last step. It has the weights only if the user asks for them.
 //
 // A capsule is a safetensors file, so that other tools can read its tensors: program.0, program.1, ... (u8, as
 // format.EncodeProgram makes them), input.NAME, state.NAME and weight.NAME, and at the end rlx.sha256, the SHA-256 of
@@ -50,7 +50,7 @@ type Manifest struct {
 	Inputs    []Input          `json:"inputs"` // of the method, in order
 	Backend   Backend          `json:"backend"`
 	Precision string           `json:"precision"`
-	Threads   int              `json:"threads"` // 0: as many as the process may use
+	Threads   int              `json:"threads"` // 0: all that the process may use
 	Error     Error            `json:"error"`
 	LastStep  string           `json:"last_step"` // "step 2 of 3 (softmax d)"; empty if it is not known
 	Weights   bool             `json:"weights"`   // whether the capsule has them

@@ -77,8 +77,8 @@ func read(b []byte) (*File, error) {
 	return Read(context.Background(), "c", bytes.NewReader(b), int64(len(b)))
 }
 
-// TestRoundTrip checks that a capsule has what was written, and that its artifact is valid, with the weights of the
-// capsule or made-up ones at other offsets.
+// TestRoundTrip checks that a capsule that is read back has the written contents. It also checks that the capsule's
+// artifact is valid, with the weights of the capsule or made-up ones at other offsets.
 func TestRoundTrip(t *testing.T) {
 	for _, weights := range []bool{false, true} {
 		f, err := read(made(t, weights))

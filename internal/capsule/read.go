@@ -37,7 +37,7 @@ type File struct {
 
 var codes = safetensors.Codes{Read: code.Capsule, Header: code.Capsule, Tensor: code.Capsule}
 
-// Read verifies the size bytes of a capsule in r: its digest, its programs, and that the other parts are those of the
+// Read verifies the size bytes of a capsule in r: its digest, its programs, and that the other parts belong to the
 // programs. It reads no input, state or weight into memory. name is for messages.
 func Read(ctx context.Context, name string, r io.ReaderAt, size int64) (*File, error) {
 	all, meta, err := safetensors.Parse(name, r, size, codes)

@@ -12,8 +12,8 @@ import (
 	"github.com/rlx-go/rlx/core/diag"
 )
 
-// A Completer suggests values for a word that is being typed. It returns all values; the shell is told those that begin
-// as the word does. A value that ends in "=" or ":" is not whole: no blank follows it. A tab may separate a value from
+// A Completer suggests values for a word that is being typed. It returns all values; the shell gets those that begin
+// with the word. A value that ends in "=" or ":" is incomplete: no blank follows it. A tab may separate a value from
 // its description. Without values, the shell suggests files.
 type Completer func(ctx context.Context, line Line) []string
 
@@ -21,7 +21,7 @@ type Completer func(ctx context.Context, line Line) []string
 type Line struct {
 	Args []string                 // arguments except flags, without the word
 	Word string                   // the beginning of the word
-	Flag func(name string) string // the value of another flag; empty if there is none
+	Flag func(name string) string // the value of another flag, or empty
 }
 
 // function returns a completer as cobra calls it.

@@ -61,7 +61,7 @@ func TestComplete(t *testing.T) {
 	}
 }
 
-// TestScripts checks that shells accept the scripts, those that are here.
+// TestScripts checks that the shells that this machine has accept the scripts.
 func TestScripts(t *testing.T) {
 	for shell, check := range map[string][]string{"bash": {"bash", "-n"}, "zsh": {"zsh", "-n"}, "fish": {"fish", "-n"},
 		"powershell": nil} {

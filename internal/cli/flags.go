@@ -126,7 +126,7 @@ func flagNames(fs *pflag.FlagSet) []string {
 func shown(f *pflag.Flag) *pflag.Flag {
 	c := *f
 	if c.DefValue == "0s" || c.DefValue == "[]" {
-		c.DefValue = "" // a zero duration or an empty list means none, and the usage text says so
+		c.DefValue = "" // a zero duration or an empty list means no value, and the usage text says so
 	}
 	if rest, ok := strings.CutPrefix(f.Usage, "`"); ok {
 		name, text, _ := strings.Cut(rest, "`")

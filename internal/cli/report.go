@@ -76,7 +76,7 @@ type stopped struct{ sig os.Signal }
 func (s *stopped) Error() string { return "stopped by " + s.sig.String() }
 
 // AskedToStop reports whether Ctrl-C or SIGTERM has cancelled ctx, the context of a command. It is for commands that
-// run until then: their end is no failure.
+// run until then, whose end is not a failure.
 func AskedToStop(ctx context.Context) bool {
 	var s *stopped
 	return errors.As(context.Cause(ctx), &s) && (s.sig == os.Interrupt || s.sig == syscall.SIGTERM)

@@ -40,8 +40,8 @@ func (e *Env) Into(ctx context.Context, w io.Writer) *Env {
 	return &c
 }
 
-// OneStream reports whether standard output and standard error are the same file, such as a pipe: `2>&1 | less`. Then
-// what is written to one stands beside what is written to the other.
+// OneStream reports whether standard output and standard error are the same file, such as a pipe: `2>&1 | less`. A
+// reader then sees the text of both mixed.
 func (e *Env) OneStream() bool {
 	out := unprinted(e.Stdout)
 	if c, ok := out.(*checked); ok {

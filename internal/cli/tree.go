@@ -22,7 +22,7 @@ var manuals func(*Program) *Command
 type tree struct {
 	program  *Program
 	env      *Env
-	commands []*Command // those of the program and those that every program has
+	commands []*Command // those of the program, and those that every program has
 	root     *cobra.Command
 	shared   sharedFlags
 	lines    map[*cobra.Command]bool // those with Command.JSONLines

@@ -28,7 +28,7 @@ type Path struct {
 	Args string
 	// Output is set if the command writes to the path. It may then accept any file but a folder.
 	Output bool
-	// Folder is set if the path may be that of a folder, whose files are read.
+	// Folder is set if the path may name a folder, whose files are read.
 	Folder bool
 }
 
@@ -60,7 +60,7 @@ func CheckPaths(t *testing.T, p cli.Program, dir string, list []Path) {
 	}
 	kinds := []string{"pipe", "zero", "folder", "large"}
 	if testing.Short() {
-		kinds = kinds[:2] // those that once held a command for ever
+		kinds = kinds[:2] // the kinds that once blocked a command forever
 	}
 	for _, kind := range kinds {
 		for _, x := range list {
@@ -83,8 +83,8 @@ func tryPath(t *testing.T, p cli.Program, x Path, kind string) {
 	if err := makePath(path, kind); err != nil {
 		t.Skip(err)
 	}
-	// A command may wait for the other end of a pipe. It must stop when it is told to, whether it has begun to wait or
-	// not.
+	// A command may wait for the other end of a pipe. When its context ends, it must stop, whether it has begun to wait
+	// or not.
 	ctx, cancel := context.WithCancelCause(t.Context())
 	defer cancel(nil)
 	if kind == "pipe" {
@@ -119,7 +119,7 @@ func makePath(path, kind string) error {
 	return errors.Join(os.WriteFile(path, []byte("\x00"), 0o700), os.Truncate(path, 1<<42))
 }
 
-// run runs a command line and returns its status and what it printed. Standard input is empty.
+// run runs a command line and returns its status and its output. Standard input is empty.
 func run(t *testing.T, ctx context.Context, p cli.Program, args []string) (status int, text string) {
 	t.Helper()
 	ended := make(chan struct{})

@@ -15,7 +15,7 @@ import (
 )
 
 // CheckPhases runs command lines in dir and checks that they have the given phases (see ctxio.Do). It then runs each
-// once for each of its phases, holds it there for ever, and ends the context. The command must end too, as after a
+// once for each of its phases, holds it there forever, and ends the context. The command must then end, as after a
 // signal.
 func CheckPhases(t *testing.T, p cli.Program, dir string, lines map[string]string) {
 	t.Helper()

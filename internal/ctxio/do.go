@@ -6,9 +6,9 @@ import (
 	"runtime/debug"
 )
 
-// Do calls f on its own goroutine and returns its results. If ctx ends first, Do returns the cause of ctx at once, and
-// f is abandoned: it may go on, so it must not touch what the caller uses afterwards. late, if not nil, gets the result
-// of an abandoned f that succeeds, for example to close a file. phase names the work, for Phases.
+// Do calls f on its own goroutine and returns its results. If ctx ends first, Do returns the cause of ctx at once and
+// abandons f. f may go on, so it must not touch data that the caller uses afterwards. If an abandoned f succeeds, late,
+// if not nil, gets its result, for example to close a file. phase names the work, for Phases.
 //
 // Use Do for work that takes long and does not look at a context, such as a compilation.
 func Do[T any](ctx context.Context, phase string, f func() (T, error), late func(T)) (T, error) {

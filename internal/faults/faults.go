@@ -341,7 +341,7 @@ func (t *tracer) hang() {
 	})
 }
 
-// loop handles reports about all threads until none is left.
+// loop handles reports about all threads until no thread is left.
 func (t *tracer) loop() error {
 	for {
 		var ws syscall.WaitStatus

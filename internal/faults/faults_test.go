@@ -93,8 +93,9 @@ func (s *scene) run(t *testing.T, dir string, f Fault) Result {
 	return r
 }
 
-// left lists what a run has added to its folder, except the folder for sockets, which the next run uses again, and the
-// record of a verified artifact, which is made only if the machine was so busy that the artifact was two seconds old.
+// left lists the files that a run has added to its folder. It leaves out the folder for sockets, which the next run
+// uses again, and the record of a verified artifact, which is made only if the machine was so busy that the artifact
+// was two seconds old.
 func (s *scene) left(t *testing.T, dir string) (out []string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
@@ -120,12 +121,12 @@ var verified = regexp.MustCompile(`^\.cache(/rlx(/verified(/[0-9a-f]{64})?)?)?$`
 var outOfMemory = regexp.MustCompile(
 	`(runtime: |fatal error: ).*(out of|cannot allocate|failed to allocate|failed to reserve|cannot reserve).*`)
 
-// documented reports whether the README lists a status, except that of a bug of ours.
+// documented reports whether the README lists a status. The status of a bug of ours does not count.
 func documented(status int) bool {
 	return status >= 0 && status <= 8 || status == 124
 }
 
-// judge returns what is wrong with the outcome of a run.
+// judge returns the faults in the outcome of a run.
 func (s *scene) judge(t *testing.T, dir string, f Fault, r Result) (wrong []string) {
 	bad := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	// If there is no memory, the Go runtime ends the process before our code can react.
@@ -166,7 +167,7 @@ func (s *scene) judge(t *testing.T, dir string, f Fault, r Result) (wrong []stri
 	if left := s.left(t, dir); len(left) > 0 && !f.Kill && !runtimeOwn {
 		bad("left behind: %v", left)
 	}
-	// Whatever happened, the next run succeeds and removes what a killed run has left.
+	// Whatever happened, the next run must succeed and remove the files that a killed run has left.
 	if f.Kill || runtimeOwn {
 		if again := s.run(t, dir, Fault{Class: f.Class}); again.Status != 0 {
 			bad("the next run: status %d, %s", again.Status, again.Stderr)

@@ -1,5 +1,5 @@
-// Package golden runs tests written as txtar files: an input, and the output that a person has reviewed. `go test
-// ./... -update` rewrites the outputs; the diff of the commit then shows what has changed.
+// Package golden runs tests written as txtar files: an input, and the output that a person has reviewed. `go test ./...
+// -update` rewrites the outputs; the diff of the commit then shows the changes.
 //
 // Only tests import it. Files knows nothing about the project; Pass checks rewrites of graphs.
 package golden
@@ -40,7 +40,7 @@ type File struct {
 	ar   *txtar.Archive
 }
 
-// Section returns the text of a section; ok is false if there is none.
+// Section returns the text of a section. ok is false if the file has no such section.
 func (f *File) Section(name string) (text string, ok bool) {
 	for _, s := range f.ar.Files {
 		if s.Name == name {

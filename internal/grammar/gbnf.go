@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// Parse reads a grammar in llama.cpp's GBNF. The text is what its rule root describes. Errors have the code
+// Parse reads a grammar in llama.cpp's GBNF. Its rule root describes the text. Errors have the code
 // code.TextGrammar, and tell line and column.
 //
 //	root   ::= "yes" | "no" reason?   # a comment
@@ -157,7 +157,7 @@ func (p *parser) all() error {
 	return nil
 }
 
-// alternatives parses what a rule or a group has. In a group, lines do not matter.
+// alternatives parses the content of a rule or a group. In a group, line breaks do not matter.
 func (p *parser) alternatives(group bool) (*expr, error) {
 	if p.depth++; p.depth > maxDepth {
 		return nil, p.bad("groups are nested more than %d deep", maxDepth)
@@ -203,7 +203,7 @@ func (p *parser) sequence(group bool) (*expr, error) {
 	}
 }
 
-// item parses an element of a sequence; it returns nil if none comes.
+// item parses an element of a sequence. It returns nil if no element follows.
 func (p *parser) item() (*expr, error) {
 	switch c := p.peek(); {
 	case c == '"':

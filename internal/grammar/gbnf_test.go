@@ -10,7 +10,7 @@ func bytesOnly() *Vocabulary {
 	return NewVocabulary(256, func(id int, _ bool) []byte { return []byte{byte(id)} })
 }
 
-// fits reports whether a text is one of the grammar, and how many of its bytes fit.
+// fits reports whether a text matches the grammar, and how many of its bytes fit.
 func fits(t *testing.T, g *Grammar, text string) (whole bool, n int) {
 	t.Helper()
 	m, err := NewEngine(g, bytesOnly()).Begin()

@@ -39,7 +39,7 @@ type expr struct {
 	kind     kind
 	text     string  // of a literal: its bytes
 	ranges   []rune  // of a class: pairs of the first and the last character, sorted, without overlaps
-	list     []*expr // of a sequence, of alternatives, or the one that is repeated
+	list     []*expr // of a sequence or of alternatives, or the repeated expression
 	min, max int     // of a repetition; max < 0 means any number
 	rule     int     // of a reference
 }
@@ -401,7 +401,7 @@ func (b *builder) alternatives(list []*expr, next int32) (int32, error) {
 		}
 		p.outs = append(p.outs, at)
 	}
-	if len(texts) > 0 { // as a trie, so that a long list of words is no long list of alternatives
+	if len(texts) > 0 { // as a trie, so that a long list of words does not become a long list of alternatives
 		slices.Sort(texts)
 		at, err := b.words(slices.Compact(texts), next)
 		if err != nil {
@@ -449,8 +449,8 @@ func (b *builder) words(texts []string, next int32) (int32, error) {
 	return b.add(position{kind: atSplit, outs: []int32{at, next}})
 }
 
-// repetition returns the position of x, repeated. What is repeated more than once becomes a rule, so that each time
-// costs one position.
+// repetition returns the position of x, repeated. An expression that is repeated more than once becomes a rule, so that
+// each repetition costs one position.
 func (b *builder) repetition(x *expr, next int32) (at int32, err error) {
 	y := x.list[0]
 	copies := max(x.min, x.max)

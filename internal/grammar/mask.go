@@ -1,9 +1,9 @@
 package grammar
 
-// A local is what tokens do from a position on, whatever is below it on the stack.
+// A local holds the effects of tokens at a position that do not depend on what is below it on the stack.
 type local struct {
 	mask  []uint64 // tokens that fit before the stack is reached, or just reach it
-	exits []int32  // nodes of the trie after which what is below on the stack continues
+	exits []int32  // nodes of the trie after which the position below on the stack continues
 }
 
 // A walker walks a trie with states of an automaton.
@@ -13,7 +13,7 @@ type walker struct {
 	states []int32 // by depth
 }
 
-// below walks the nodes below one, which is in state s, and calls f for those that fit.
+// below walks the nodes of the trie under node, which is in state s, and calls f for those that fit.
 func (w *walker) below(node, s int32, f func(node, s int32)) error {
 	t, base := w.t, w.t.depth[node]
 	if len(w.states) <= t.deep {

@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// An Engine matches texts of a vocabulary with a grammar. Its matchers share what they find out. It is safe for
-// concurrent use.
+// An Engine matches texts of a vocabulary with a grammar. Its matchers share the masks that they compute. It is safe
+// for concurrent use.
 type Engine struct {
 	g *Grammar
 	v *Vocabulary
@@ -41,7 +41,7 @@ type Matcher struct {
 	later bool // there were tokens before
 }
 
-// Begin returns a matcher for a text that begins. The error is one of the grammar.
+// Begin returns a matcher for the beginning of a text. The error is one of the grammar.
 func (e *Engine) Begin() (Matcher, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

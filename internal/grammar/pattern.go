@@ -78,7 +78,7 @@ func (p *patterns) fail(what string) *expr {
 	return literal("")
 }
 
-// whole returns texts in which the expression matches somewhere, or at the ends if it says so.
+// whole returns texts in which the expression matches somewhere, or at the ends if it has anchors.
 func (p *patterns) whole(re *syntax.Regexp) *expr {
 	for re.Op == syntax.OpCapture {
 		re = re.Sub[0]

@@ -46,7 +46,7 @@ func schemaRule(g *Grammar, source []byte) (int, error) {
 type schemas struct {
 	document any
 	g        *Grammar
-	made     map[string]int // rules by what they are for
+	made     map[string]int // rules by their keys; see once
 	checked  map[string]bool
 	depth    int
 }
@@ -56,7 +56,7 @@ func bad(at, format string, args ...any) error {
 	return diag.New(code.TextGrammar, "", "%s: %s", at, fmt.Sprintf(format, args...))
 }
 
-// once returns a reference to the rule for a key, which make describes. name tells what it is in errors.
+// once returns a reference to the rule for a key. make describes the rule. name names it in errors.
 func (s *schemas) once(key, name string, make func() (*expr, error)) (*expr, error) {
 	if i, ok := s.made[key]; ok {
 		return ref(i), nil
@@ -408,7 +408,7 @@ func (s *schemas) space() *expr {
 	return x
 }
 
-// count returns the value of a keyword that is a number of things, such as minItems.
+// count returns the value of a keyword that counts things, such as minItems.
 func (s *schemas) count(o *object, key, at string, otherwise int) (int, error) {
 	v, ok := o.get(key)
 	if !ok {

@@ -107,7 +107,7 @@ func (s *schemas) both(a, b []branch, at string) (out []branch, err error) {
 	return out, nil
 }
 
-// merge returns a schema of what fits both a and b; fits is false if nothing does.
+// merge returns a schema of the values that fit both a and b. fits is false if no value does.
 func (s *schemas) merge(a, b *object, at string) (out *object, fits bool, err error) {
 	a, b = withNull(a), withNull(b)
 	out, fits = a.clone(), true

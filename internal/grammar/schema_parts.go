@@ -130,7 +130,7 @@ func (s *schemas) members(o *object, at string) (*expr, error) {
 		}
 		all = append(all, member{k, ref(n), slices.Contains(required, k)})
 	}
-	for _, k := range required { // what is required and not described is like an additional one
+	for _, k := range required { // a required property without a description is like an additional one
 		if _, ok := properties.get(k); ok {
 			continue
 		}
@@ -197,7 +197,7 @@ func (s *schemas) pairs(all []member, other *expr) (*expr, error) {
 	return seq(literal("{"), space, tail[1], space, literal("}")), nil
 }
 
-// colon returns what is between a key and its value.
+// colon returns the text between a key and its value.
 func colon() *expr { return seq(literal(":"), optional(literal(" "))) }
 
 // rest returns a reference to a rule of its own, because x is used more than once.
@@ -209,7 +209,7 @@ func (s *schemas) rest(x *expr) *expr {
 	return y
 }
 
-// otherKey returns the keys that are none of all. They have no escapes, so that no key is written in two ways.
+// otherKey returns the keys that are not in all. They have no escapes, so that no key is written in two ways.
 func (s *schemas) otherKey(all []member) *expr {
 	plain := class(append([]rune{0, 0x1F, 0x7F, 0x7F}, runes('"', '\\')...)...)
 	plain.ranges = inverted(plain.ranges)
@@ -221,7 +221,7 @@ func (s *schemas) otherKey(all []member) *expr {
 	return seq(literal(`"`), s.unlike(slices.Compact(keys), plain), literal(`"`))
 }
 
-// unlike returns texts of characters that are none of the sorted ones.
+// unlike returns texts of characters that differ from all of the sorted texts.
 func (s *schemas) unlike(texts []string, char *expr) *expr {
 	if len(texts) == 0 {
 		return repeat(char, 0, -1)

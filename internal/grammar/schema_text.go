@@ -228,7 +228,7 @@ func natural(a, b int64) *expr {
 	var list []*expr
 	for a <= b {
 		from := strconv.FormatInt(a, 10)
-		to := strings.Repeat("9", len(from)) // the largest of as many digits
+		to := strings.Repeat("9", len(from)) // the largest number with the same number of digits
 		if last := strconv.FormatInt(b, 10); len(last) == len(from) {
 			to = last
 		}
@@ -239,7 +239,7 @@ func natural(a, b int64) *expr {
 	return alt(list...)
 }
 
-// sameLength returns the numbers from a to b, which have as many digits.
+// sameLength returns the numbers from a to b, which have the same number of digits.
 func sameLength(a, b string) *expr {
 	if len(a) == 0 {
 		return literal("")

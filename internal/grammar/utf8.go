@@ -5,7 +5,7 @@ import "unicode/utf8"
 // A byteRange holds the bytes from lo to hi.
 type byteRange struct{ lo, hi byte }
 
-// encodings returns the UTF-8 of the characters in ranges, as sequences of byte ranges. Surrogates have none.
+// encodings returns the UTF-8 of the characters in ranges, as sequences of byte ranges. Surrogates have no encoding.
 func encodings(ranges []rune) (out [][]byteRange) {
 	for i := 0; i < len(ranges); i += 2 {
 		for _, part := range [][2]rune{{0, 0x7F}, {0x80, 0x7FF}, {0x800, 0xD7FF}, {0xE000, 0xFFFF}, {0x10000, maxRune}} {

@@ -8,12 +8,12 @@ import (
 // A Vocabulary holds the bytes of tokens. It is safe for concurrent use.
 type Vocabulary struct {
 	size  int
-	tries [2]*trie // of the bytes that tokens add to a text, and of those that they begin it with
+	tries [2]*trie // of the bytes that tokens add to a text, and of the bytes with which they begin a text
 	bytes [2][][]byte
 }
 
-// NewVocabulary returns the vocabulary of size tokens. of returns the bytes that a token adds to a text, which differ
-// at its beginning with some tokenizers. A token that adds none never fits a grammar.
+// NewVocabulary returns the vocabulary of size tokens. of returns the bytes that a token adds to a text. With some
+// tokenizers, these differ for the first token. A token that adds no bytes never fits a grammar.
 func NewVocabulary(size int, of func(id int, first bool) []byte) *Vocabulary {
 	v := &Vocabulary{size: size}
 	same := true
@@ -38,7 +38,7 @@ func NewVocabulary(size int, of func(id int, first bool) []byte) *Vocabulary {
 type trie struct {
 	label []byte
 	depth []int32
-	skip  []int32 // the node after all that begin like this one
+	skip  []int32 // the node after all nodes that begin like this one
 	first []int32 // the tokens that end at node n are ids[first[n]:first[n+1]]
 	ids   []int32
 	deep  int // the largest depth

@@ -120,7 +120,7 @@ func (p *pngOrientation) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// tiffOrientation returns the orientation that a TIFF structure gives: 1 to 8, and 1 if it gives none.
+// tiffOrientation returns the orientation in a TIFF structure, 1 to 8. Without an orientation, it returns 1.
 func tiffOrientation(tiff []byte) int {
 	if v := tiffShort(tiff, 0x0112); v >= 1 && v <= 8 {
 		return v
@@ -128,8 +128,8 @@ func tiffOrientation(tiff []byte) int {
 	return 1
 }
 
-// tiffShort returns the first value of a tag in the first directory of a TIFF structure, or 0 if it has no such tag, or
-// one of another type than SHORT.
+// tiffShort returns the first value of a tag in the first directory of a TIFF structure. It returns 0 if the tag is
+// missing or its type is not SHORT.
 func tiffShort(tiff []byte, tag uint16) int {
 	var order binary.ByteOrder = binary.LittleEndian
 	switch {

@@ -25,7 +25,7 @@ const Formats = "PNG, JPEG, WebP, TIFF and BMP"
 // Extensions lists how the names of such files end.
 var Extensions = []string{".png", ".jpg", ".jpeg", ".webp", ".tif", ".tiff", ".bmp"}
 
-// Named reports whether the name of a file ends as that of an image that Decode reads, such as photo.JPG.
+// Named reports whether the name of a file has the extension of an image that Decode reads, such as photo.JPG.
 func Named(path string) bool { return slices.Contains(Extensions, strings.ToLower(filepath.Ext(path))) }
 
 // A format is a kind of image file.
@@ -78,8 +78,8 @@ func safely[T any](decode func(io.Reader) (T, error), r io.Reader) (v T, err err
 	return decode(r)
 }
 
-// rest reads what is left of a file into b, which holds its beginning. size is the file's, if known. fits is called
-// before memory is allocated.
+// rest reads the rest of a file into b, which holds its beginning. size is the size of the file, if known. fits is
+// called before memory is allocated.
 func rest(in io.Reader, b *bytes.Buffer, size int64, fits func(int64) error) error {
 	for room := max(size, 1<<20); ; room *= 2 {
 		room = min(room, maxBuffered)
@@ -128,7 +128,7 @@ func chunks(data []byte, each func(kind string, body []byte)) {
 	}
 }
 
-// noAnimation refuses an animated WebP. Chunk VP8X, which says so, is the first.
+// noAnimation refuses an animated WebP. The first chunk, VP8X, says whether it is animated.
 func noAnimation(data []byte) error {
 	const flags, animation = signature + 8, 2
 	if len(data) > flags && string(data[signature:][:4]) == "VP8X" && data[flags]&animation != 0 {
@@ -137,8 +137,8 @@ func noAnimation(data []byte) error {
 	return nil
 }
 
-// decodeWebP returns a lossy image in RGB, because its luma and chroma have the range of video (ITU-R BT.601, 16 to 235
-// and 16 to 240), and image.YCbCr has that of JPEG.
+// decodeWebP returns a lossy image in RGB. Its luma and chroma have the range of video (ITU-R BT.601, 16 to 235 and 16
+// to 240), but image.YCbCr has the range of JPEG.
 func decodeWebP(r io.Reader) (image.Image, error) {
 	img, err := webp.Decode(r)
 	switch m := img.(type) {
@@ -172,7 +172,7 @@ func fromVideo(m *image.YCbCr, alpha func(x, y int) uint8) *image.NRGBA {
 }
 
 // tiffBytes: image/tiff decodes one strip or tile after another, which may be the whole image with 8 bytes a pixel,
-// into a buffer that grows to twice its size. No compression of TIFF says more than 2800 bytes with one.
+// into a buffer that grows to twice its size. In no compression of TIFF does one byte stand for more than 2800 bytes.
 func tiffBytes(cfg image.Config, data []byte) (pixels, peak int64, orientation int) {
 	w, h := int64(cfg.Width), int64(cfg.Height)
 	pixels = pixelBytes(cfg)
@@ -222,7 +222,8 @@ func whole(err error) error {
 	return err
 }
 
-// pngBytes: an interlaced image takes twice as much as its pixels, because it is put together from seven smaller ones.
+// pngBytes: an interlaced image takes twice the memory of its pixels, because it is put together from seven smaller
+// ones.
 func pngBytes(cfg image.Config, header []byte) (pixels, peak int64, orientation int) {
 	pixels = pixelBytes(cfg)
 	const interlace = 28 // offset of IHDR's last byte

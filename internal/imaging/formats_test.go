@@ -19,8 +19,8 @@ import (
 	"github.com/rlx-go/rlx/internal/imaging"
 )
 
-// TestFormats compares what Decode makes of WebP, TIFF and BMP with what Pillow makes of them
-// (bench/goldens/images.py). Lossless files must agree; of lossy ones Pillow interpolates the chroma.
+// TestFormats compares the results of Decode for WebP, TIFF and BMP with those of Pillow (bench/goldens/images.py).
+// Lossless files must agree. For lossy files, Pillow interpolates the chroma.
 func TestFormats(t *testing.T) {
 	wants, err := filepath.Glob("testdata/formats/*.png")
 	if err != nil || len(wants) < 18 {
@@ -103,7 +103,8 @@ func TestFormatsRefused(t *testing.T) {
 	}
 }
 
-// TestFormatsMemory checks that Fits is told of at least what decoding allocates, and that its error stops it before.
+// TestFormatsMemory checks that Fits gets at least the number of bytes that decoding allocates, and that its error
+// stops the decoding before.
 func TestFormatsMemory(t *testing.T) {
 	const w, h = 1500, 1000
 	var raw, packed bytes.Buffer

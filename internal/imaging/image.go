@@ -28,13 +28,14 @@ const (
 	maxPixelsPerByte = 8 * 1040
 )
 
-// Limits bounds what Decode accepts, in addition to the limits of the package. The zero value adds none.
+// Limits bounds the images that Decode accepts, in addition to the limits of the package. The zero value adds no
+// limits.
 type Limits struct {
 	FileSize int64 // size of the file in bytes, if known
 	Pixels   int64 // number of pixels; 0 means 2^28
-	// Fits, if not nil, is called before pixels are allocated, with the peak number of bytes that decoding needs. It is
-	// called again if a PNG must be turned, which only the end of the file may tell, with the additional bytes, and
-	// before with the bytes of a file that must be in memory. Decode returns its error.
+	// Fits, if not nil, is called with the peak number of bytes that decoding needs, before pixels are allocated. If a
+	// file must be in memory, it is called with the bytes of the file before that. If a PNG must be turned, which may
+	// show only at its end, it is called again with the additional bytes. Decode returns its error.
 	Fits func(bytes int64) error
 }
 

@@ -3,7 +3,7 @@ package imaging
 import "image"
 
 // A Square relates an image to the square input of a model, as SAM's preprocessing does: scaled so that the longest
-// side fills it, at the upper left.
+// side fills it, at the upper left. SAM 2 scales both sides to the whole square.
 type Square struct {
 	Width, Height    int // size of the image
 	ScaledW, ScaledH int // size of the scaled image
@@ -21,14 +21,19 @@ func SquareOf(w, h, size int) Square {
 	return g
 }
 
+// StretchedTo returns the position of an image of w x h pixels that is scaled to a whole square.
+func StretchedTo(w, h, size int) Square {
+	return Square{Width: w, Height: h, ScaledW: size, ScaledH: size, Size: size}
+}
+
 // scaledSide returns side*size/longest rounded to the nearest pixel, halves up, and at least 1.
 func scaledSide(side, longest, size int) int {
 	return max(1, int(float64(side)*float64(size)/float64(longest)+0.5))
 }
 
-// Pixels returns the tensor [1,3,Size,Size] of an image: f32, planes R, G, B. The image is scaled, bilinear with
-// antialiasing and rounded to 8 bits after each direction, and normalised as (value - mean) / std with values from 0 to
-// 255; the square is filled with zeros to the right and below.
+// Pixels returns the tensor [1,3,Size,Size] of an image: f32, planes R, G, B. The image is scaled (bilinear with
+// antialiasing, rounded to 8 bits after each direction) and normalised as (value - mean) / std with values from 0 to
+// 255. To the right and below, the square is filled with zeros.
 func (g Square) Pixels(img image.Image, mean, std [3]float64) []float32 {
 	small := Resize(g.Width, g.Height, 3, Bilinear(g.Width, g.ScaledW, true), Bilinear(g.Height, g.ScaledH, true), true,
 		RGBRow(img))

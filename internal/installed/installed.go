@@ -160,8 +160,8 @@ func (p *Plugin) Path() string {
 
 func (p *Plugin) files() string { return filepath.Join(p.Dir, filesName) }
 
-// Options returns options to start the plugin. Skip must be nil. The plugin starts only if its files are those that
-// were installed, and from a copy in memory if the system supports that.
+// Options returns options to start the plugin. Skip must be nil. The plugin starts only if its files are unchanged
+// since the installation. It runs from a copy in memory if the system supports that.
 func (p *Plugin) Options() host.Options {
 	return host.Options{Path: p.Path(), Name: p.Name, SHA256: p.SHA256, Folder: p.Folder()}
 }

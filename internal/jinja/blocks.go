@@ -386,5 +386,5 @@ func (p *parser) macroBlock() (stmt, error) {
 	}, p.want(end, "%}")
 }
 
-// missing stands for an argument that was not given.
+// missing stands for an argument that is not given.
 type missing struct{}

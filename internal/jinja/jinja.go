@@ -22,7 +22,7 @@ const (
 	MaxCalls = 32 // calls of macros
 )
 
-// Limits says what one rendering may take.
+// Limits bounds the steps and the memory of one rendering.
 type Limits struct {
 	Steps int // evaluations of statements and expressions, and turns of loops
 	Bytes int // of values and output; values that are no longer used count, too

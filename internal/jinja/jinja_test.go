@@ -10,10 +10,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// limits is what the package's client, chat templates, allows.
+// limits are the limits for chat templates, the package's use.
 var limits = Limits{Steps: 5e6, Bytes: 64 << 20}
 
-// TestTemplates compares output with that of the Python library, in a file that bench/chat/compare.py wrote.
+// TestTemplates compares output with the output of the Python library, in a file that bench/chat/compare.py wrote.
 func TestTemplates(t *testing.T) {
 	b, err := os.ReadFile("testdata/cases.json")
 	if err != nil {

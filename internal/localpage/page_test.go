@@ -144,8 +144,8 @@ func TestShared(t *testing.T) {
 	pagetest.Want(t, "none.js", ask(p, "GET", "none.js", ""), http.StatusNotFound)
 }
 
-// TestManyClicks checks that of many clicks in two tabs, one runs and one per tab waits. A click that is replaced gets
-// an answer about that.
+// TestManyClicks checks that of many clicks in two tabs, one runs and one per tab waits. A click that a newer one
+// replaces gets an answer that says so.
 func TestManyClicks(t *testing.T) {
 	begun, release := make(chan struct{}, 100), make(chan struct{})
 	p := fixture(func(context.Context) error { begun <- struct{}{}; <-release; return nil })

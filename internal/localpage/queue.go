@@ -9,9 +9,9 @@ import (
 // errSuperseded ends a waiting request when its tab makes a newer one.
 var errSuperseded = errors.New("a newer request of this tab takes its place")
 
-// Enter waits until no other request uses the model; Leave lets the next one use it. A newer request of the same tab
-// takes the place of one that waits, which then gets an error that Fail answers with status 409, unless tab is "". If
-// ctx ends first, Enter returns its cause.
+// Enter waits until no other request uses the model; Leave lets the next one use it. If tab is not "", a newer request
+// of the same tab replaces one that waits. The replaced request gets an error that Fail answers with status 409. If ctx
+// ends first, Enter returns its cause.
 func (p *Page) Enter(ctx context.Context, tab string) error { return p.queue.enter(ctx, tab) }
 
 // Leave ends what Enter has begun.

@@ -15,11 +15,12 @@ import (
 	"github.com/rlx-go/rlx/core/diag"
 )
 
-// limits bound what connections may take. Other users of the machine can connect, too, but do not know the token.
+// limits bounds the number and the times of connections. Other users of the machine can connect, too, but do not know
+// the token.
 type limits struct {
 	header      time.Duration // for the header of a request
 	idle        time.Duration // between two requests of a connection
-	refusal     time.Duration // for the answer to a connection that is one too many
+	refusal     time.Duration // for the answer to a surplus connection
 	connections int
 }
 
@@ -28,10 +29,11 @@ var standard = limits{header: 10 * time.Second, idle: 2 * time.Minute, refusal: 
 
 const maxHeader = 64 << 10 // bytes of a request's header
 
-// Serve answers requests to a listener until ctx ends or the listener fails, and returns why. Requests have contexts
-// that end with ctx. There are at most 64 connections: another one closes the oldest on which no request had the token
-// yet. If there is none, it is answered with status 503 and closed. A connection ends ten seconds after it was made if
-// no request has come, two minutes after its last request, and at once after a request that is refused.
+// Serve answers requests to a listener until ctx ends or the listener fails, and returns the reason. Requests have
+// contexts that end with ctx. There are at most 64 connections. A further connection closes the oldest on which no
+// request has had the token. If all have had it, the further connection is answered with status 503 and closed. A
+// connection ends ten seconds after it was made if no request has come, two minutes after its last request, and at once
+// after a request that is refused.
 func (p *Page) Serve(ctx context.Context, l net.Listener, stderr io.Writer) error {
 	return p.serve(ctx, l, stderr, standard)
 }
@@ -119,8 +121,8 @@ func (g *gate) admit(c net.Conn) *connection {
 	return own
 }
 
-// refuse answers a connection that is one too many. It reads the request first, because a client might not see the
-// answer if its request were unread when the connection is closed.
+// refuse answers a surplus connection. It reads the request first, because a client might not see the answer if its
+// request were unread when the connection is closed.
 func (g *gate) refuse(c net.Conn) {
 	defer func() {
 		c.Close()

@@ -100,8 +100,8 @@ func TestIdleConnections(t *testing.T) {
 	wantClosed(t, "a connection without the token", stranger)
 }
 
-// TestManyConnections checks that connections without the token do not keep the user out, and that too many with it are
-// told so.
+// TestManyConnections checks that connections without the token do not keep the user out, and that surplus connections
+// with the token get an answer that says so.
 func TestManyConnections(t *testing.T) {
 	lim := limits{header: time.Hour, idle: time.Hour, refusal: time.Hour, connections: 4}
 	p, dial := listening(t, lim)

@@ -113,7 +113,7 @@ func Targets() []compile.Target {
 	return out
 }
 
-// Compile compiles a model for the given targets, or for all built-in ones if none is given.
+// Compile compiles a model for the given targets, or for all built-in targets if targets is empty.
 func Compile(t testing.TB, m *arch.Model, s weights.Stored, targets ...compile.Target) Compiled {
 	t.Helper()
 	if len(targets) == 0 {

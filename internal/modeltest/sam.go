@@ -16,7 +16,7 @@ import (
 	"github.com/rlx-go/rlx/internal/tensortest"
 )
 
-// SAM is a golden case of SAM v1.
+// SAM is a golden case of SAM v1 or SAM 2.
 type SAM struct {
 	Config  string   // path of its config.json, which may not exist
 	Set     []string // values as for --set that neither the tensors nor config.json determine
@@ -30,17 +30,18 @@ type SAM struct {
 type SAMPrompt struct {
 	Name   string
 	Points int                      // including padding and corners of boxes
-	Inputs map[string]*tensor.Array // points, labels and mask; the mask is NaN if there is none
+	Inputs map[string]*tensor.Array // points, labels and mask; the mask is NaN without a mask prompt
 
-	golden      string
-	first, last int // range of mask tokens in the golden
+	golden    string
+	multimask bool    // the golden has the masks from 1 on, otherwise mask 0
+	Delta     float64 // dynamic_multimask_stability_delta of the prompt; 0 for the usual one
 }
 
 // OpenSAM reads the case.json in a golden's folder. Expected values are from Transformers, and tensors have the names
 // of the original code.
 func OpenSAM(t testing.TB, dir string) SAM {
 	t.Helper()
-	s := openSAM(t, dir, "golden.safetensors")
+	s := openSAM(t, dir, "golden.safetensors", false)
 	s.Set = append(s.Set, "mask_decoder_config.layer_norm_eps=1e-6")
 	return s
 }
@@ -48,10 +49,19 @@ func OpenSAM(t testing.TB, dir string) SAM {
 // OpenOriginalSAM is OpenSAM with the expected values of the original code.
 func OpenOriginalSAM(t testing.TB, dir string) SAM {
 	t.Helper()
-	return openSAM(t, dir, "original.safetensors")
+	return openSAM(t, dir, "original.safetensors", false)
 }
 
-func openSAM(t testing.TB, dir, file string) SAM {
+// OpenSAM2 is OpenSAM for SAM 2, whose configuration is in config.json, and whose tensors have the names of
+// Transformers. A padding point follows boxes, too.
+func OpenSAM2(t testing.TB, dir string) SAM {
+	t.Helper()
+	s := openSAM(t, dir, "golden.safetensors", true)
+	s.Set = nil
+	return s
+}
+
+func openSAM(t testing.TB, dir, file string, padBoxes bool) SAM {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join(dir, "case.json"))
 	if err != nil {
@@ -71,6 +81,7 @@ func openSAM(t testing.TB, dir, file string) SAM {
 			Box       []float32
 			Mask      *synth.Entry
 			Multimask bool
+			Delta     float64
 		}
 	}
 	if err := json.Unmarshal(raw, &c); err != nil {
@@ -89,7 +100,8 @@ func openSAM(t testing.TB, dir, file string) SAM {
 		labels := slices.Clone(p.Labels)
 		if p.Box != nil {
 			points, labels = append(points, p.Box...), append(labels, 2, 3)
-		} else {
+		}
+		if p.Box == nil || padBoxes {
 			points, labels = append(points, 0, 0), append(labels, -1)
 		}
 		n, side := len(labels), 4*c.Prompt.Grid
@@ -100,14 +112,11 @@ func openSAM(t testing.TB, dir, file string) SAM {
 		if m := p.Mask; m != nil {
 			mask = tensortest.F32(m.Shape, synth.Tensor(m.Name, m.Shape, m.Scale, m.Shift))
 		}
-		q := SAMPrompt{Name: name, Points: n, golden: golden + name + ".", first: 0, last: 1,
+		q := SAMPrompt{Name: name, Points: n, golden: golden + name + ".", multimask: p.Multimask, Delta: p.Delta,
 			Inputs: map[string]*tensor.Array{
 				"points": tensortest.F32([]int{1, n, 2}, points),
 				"labels": {DType: dtype.I32, Shape: []int{1, n}, Ints: labels}, "mask": mask,
 			}}
-		if p.Multimask {
-			q.first, q.last = 1, 4
-		}
 		s.Prompts = append(s.Prompts, q)
 	}
 	return s
@@ -131,9 +140,12 @@ func (p SAMPrompt) Check(t testing.TB, out map[string]*tensor.Array, tol float64
 	t.Helper()
 	for _, name := range []string{"low_res_masks", "iou"} {
 		x := out[name]
-		per := x.Len() / x.Shape[1]
-		cut := &tensor.Array{DType: x.DType, Shape: append([]int{1, p.last - p.first}, x.Shape[2:]...),
-			Floats: x.Floats[p.first*per : p.last*per]}
+		per, first, last := x.Len()/x.Shape[1], 0, 1
+		if p.multimask {
+			first, last = 1, x.Shape[1]
+		}
+		cut := &tensor.Array{DType: x.DType, Shape: append([]int{1, last - first}, x.Shape[2:]...),
+			Floats: x.Floats[first*per : last*per]}
 		tensortest.Near(t, p.Name+" "+name, cut, tensortest.Golden(t, p.golden+name), tol)
 	}
 }

@@ -46,7 +46,7 @@ func TestArchives(t *testing.T) {
 	huge := archive(t, zip.Store, one)
 	binary.LittleEndian.PutUint32(huge[len(huge)-6:], 1<<32-1)
 	for _, c := range []struct {
-		name, key, want string // want is a part of the error; empty for none
+		name, key, want string // want is a part of the error, or empty
 		file            []byte
 	}{
 		{"stored", "x", "", archive(t, zip.Store, two)},

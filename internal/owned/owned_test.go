@@ -28,7 +28,7 @@ func TestPrivate(t *testing.T) {
 		at               string // below the test's folder
 		change           func(string) error
 		root             bool   // only root can make the change
-		private, program string // who can write, beginning of the problem; empty for none
+		private, program string // who can write, beginning of the problem; empty if there is no problem
 	}{
 		"untouched":                {"", func(string) error { return nil }, false, "", ""},
 		"the folder, for all":      {"a/b", mode(0o777), false, "every user", "every user"},

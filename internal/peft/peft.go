@@ -28,7 +28,7 @@ func Files(path string) (matrices, config string) {
 	return matrices, filepath.Join(dir, "adapter_config.json")
 }
 
-// Config is what counts in adapter_config.json.
+// Config has the fields of adapter_config.json that matter.
 type Config struct {
 	Type         string          `json:"peft_type"`
 	R            int             `json:"r"`

@@ -35,11 +35,11 @@ type Step struct {
 	Op        string  `json:"op"`
 	Name      string  `json:"name"` // of its first result
 	Type      string  `json:"type"`
-	FLOPs     int64   `json:"flops"` // as the run had it; without a run, at the upper bounds of the sizes
+	FLOPs     int64   `json:"flops"` // of the run; without a run, at the upper bounds of the sizes
 	Bytes     int64   `json:"bytes"` // of operands and results, each once
 	Reference bool    `json:"reference,omitempty"`
 	Seconds   float64 `json:"s,omitempty"`
-	Reads     []int   `json:"reads"` // steps that compute what it reads
+	Reads     []int   `json:"reads"` // steps that compute its operands
 }
 
 // A Span is the live range of a value in the arena. It includes the live ranges of views of the value and of results

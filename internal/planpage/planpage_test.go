@@ -9,7 +9,7 @@ import (
 	"github.com/rlx-go/rlx/core/sched"
 )
 
-// TestOf checks the steps of a small graph: their cost, what they read, and the live ranges.
+// TestOf checks the steps of a small graph: their cost, the values that they read, and the live ranges.
 func TestOf(t *testing.T) {
 	g, err := ir.Parse(`graph f
 x = input : f32[4,8]

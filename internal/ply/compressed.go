@@ -37,7 +37,8 @@ type compressed struct {
 	rowBytes, allBytes int64
 }
 
-// compressed checks the elements of a file whose header ends at a place, and returns what it becomes.
+// compressed checks the elements of a compressed file whose header ends at a place, and returns the header of the
+// expanded file.
 func (p *parser) compressed(r io.ReaderAt, size, at int64) (*Header, error) {
 	if len(p.elements) < 2 {
 		return nil, errors.New("has chunks, but no vertices")
@@ -129,7 +130,7 @@ func (c *compressed) chunk(i int64) ([]byte, error) {
 // constant is the first of the spherical harmonics.
 const constant = 0.28209479177387814
 
-// certain is the logit that stands for an opacity of 1, and its negative for 0.
+// certain is the logit for an opacity of 1; its negative is the logit for 0.
 const certain = 40
 
 // unpack appends the row of one splat.
@@ -158,7 +159,7 @@ func unpack(out, words, sh []byte, ranges []float64) []byte {
 	return out
 }
 
-// harmonic returns what a byte stands for: the middle of one of 256 parts of -4 to 4, or an end, as the writer of the
+// harmonic returns the value of a byte: the middle of one of 256 parts of -4 to 4, or an end, as the writer of the
 // files has it. (Viewers take 8/255*b - 4, which differs by at most 1/64.)
 func harmonic(b byte) float64 {
 	switch b {

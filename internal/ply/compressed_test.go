@@ -72,8 +72,8 @@ func rowsOf(t *testing.T, h *Header) []float32 {
 	return out
 }
 
-// TestCompressed compares files with what PlayCanvas' splat-transform makes of them. It wrote them, too, from random
-// splats (testdata/compressed.py).
+// TestCompressed compares files with the result of expanding them by PlayCanvas' splat-transform. It wrote them, too,
+// from random splats (testdata/compressed.py).
 func TestCompressed(t *testing.T) {
 	for _, name := range []string{"plain", "harmonics"} {
 		h, got := read(t, "testdata/"+name+".compressed.ply")

@@ -19,7 +19,8 @@ const (
 	MaxVertices   = 1 << 27
 )
 
-// Header says what a file has. Vertex i is Stride bytes of Values at Offset + i*Stride, a float32 for each property.
+// Header describes the contents of a file. Vertex i is Stride bytes of Values at Offset + i*Stride, a float32 for each
+// property.
 type Header struct {
 	Vertices   int64
 	Properties []string
@@ -30,7 +31,7 @@ type Header struct {
 // Stride returns the size of a vertex in bytes.
 func (h *Header) Stride() int64 { return 4 * int64(len(h.Properties)) }
 
-// element is what a header declares: a number of rows with properties of one type.
+// element is a declaration in a header: a number of rows with properties of one type.
 type element struct {
 	name       string
 	rows       int64

@@ -27,7 +27,7 @@ type Receipt struct {
 	MS       float64   `json:"ms"`    // from the start of the program to the end of the run
 	Artifact File      `json:"artifact"`
 	Inputs   []File    `json:"inputs"` // files that the run read, in the order of the flags
-	Flags    []Flag    `json:"flags"`  // those that may change the results
+	Flags    []Flag    `json:"flags"`  // flags that may change the results
 	Device   Device    `json:"device"`
 	Methods  []Method  `json:"methods"`
 	Results  []Result  `json:"results"`
@@ -137,8 +137,8 @@ func (r *Receipt) Write(w io.Writer) error {
 	return e.Encode(r)
 }
 
-// Parse reads a receipt. What it accepts is what Write writes: a field that is unknown, twice there or in another place
-// is an error, so that nothing is in a file that its signature does not cover.
+// Parse reads a receipt. It accepts exactly the texts that Write writes. A field that is unknown, twice there or in
+// another place is an error, so that a file contains nothing that its signature does not cover.
 func Parse(data []byte) (*Receipt, error) {
 	var version struct {
 		Format int `json:"receipt"`

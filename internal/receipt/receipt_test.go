@@ -53,7 +53,7 @@ func TestSigned(t *testing.T) {
 	if key, err := back.Verify(); err != nil || !key.Equal(public) {
 		t.Errorf("key %v, %v", key, err)
 	}
-	// Every byte of the file belongs to what is signed, or to the signature.
+	// Every byte of the file belongs to the signed text or to the signature.
 	for i, b := range data {
 		if b == ' ' || b == '\n' {
 			continue
@@ -125,7 +125,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// FuzzParse checks that what Parse accepts is written as it was.
+// FuzzParse checks that Write reproduces every text that Parse accepts.
 func FuzzParse(f *testing.F) {
 	var b bytes.Buffer
 	if err := sample().Write(&b); err != nil {

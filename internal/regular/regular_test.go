@@ -29,7 +29,7 @@ func TestReadFile(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		limit int64
-		want  string // error text; empty for none
+		want  string // text of the error, or empty
 	}{
 		{"ten", 10, ""}, {"link", 11, ""},
 		{"ten", 9, "has 10 bytes; at most 9 are allowed"},

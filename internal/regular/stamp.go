@@ -9,10 +9,10 @@ import (
 
 // Stamp holds the data that the file system records about an open file: its inode, size and times.
 //
-// It does not show a write within one tick of the file system's clock after the stamp was taken (up to 10 ms; none on
-// Linux 6.13 and later, where file systems record finer times after a time was read), a write through a shared mapping
-// whose page was already dirty, and writes that bypass the file system, to the disk or on the server of a network file
-// system.
+// It does not show these changes: a write within one tick of the file system's clock after the stamp was taken (up to
+// 10 ms; never on Linux 6.13 and later, where file systems record finer times after a time was read), a write through a
+// shared mapping whose page was already dirty, and writes that bypass the file system, to the disk or on the server of
+// a network file system.
 type Stamp struct {
 	info    fs.FileInfo
 	changed time.Time // ctime of the inode; unlike the modification time, no program can set it
@@ -49,8 +49,8 @@ func (s Stamp) Text() string {
 		s.info.ModTime().UnixNano(), s.changed.UnixNano())
 }
 
-// Settled reports whether the last change of the file was so long before t that any later change will have another
-// time, however coarse the file system's clock is.
+// Settled reports whether the last change of the file was so long before t that any later change will get another time,
+// however coarse the file system's clock is.
 func (s Stamp) Settled(t time.Time) bool {
 	return t.Sub(s.changed) > 2*time.Second && t.Sub(s.info.ModTime()) > 2*time.Second
 }

@@ -9,7 +9,7 @@ import (
 // .goreleaser.yaml.
 var commit, date string
 
-// A Build says what an executable was made of. Go records the commit in what it builds in a work tree.
+// A Build describes the sources of an executable. Go records the commit when it builds in a work tree.
 type Build struct {
 	Version  string
 	Commit   string // empty if unknown

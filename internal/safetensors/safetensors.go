@@ -27,7 +27,7 @@ const (
 	maxRank    = 64          // more than any tensor needs; bounds the memory for a hostile header
 )
 
-// stored lists all element types of the format: the size of an element in bits, and our type if there is one.
+// stored lists all element types of the format: the size of an element in bits, and our type, if we have one.
 var stored = map[string]struct {
 	bits  uint64
 	dtype dtype.DType

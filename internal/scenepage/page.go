@@ -24,7 +24,7 @@ var static embed.FS
 // maxRequest is the largest number of bytes of the JSON that asks for a frame.
 const maxRequest = 1 << 20
 
-// quality is that of JPEG frames, which are shown while the camera moves.
+// quality is the quality of JPEG frames, which are shown while the camera moves.
 const quality = 85
 
 // A Camera is where a frame is seen from. Its numbers are in the range of float32.
@@ -82,7 +82,7 @@ func (p *Page) start(w http.ResponseWriter, r *http.Request) {
 
 // request asks for a frame.
 type request struct {
-	// Tab is a unique name of the tab, whose newer requests take the place of this one while it waits; none if empty.
+	// Tab, if not empty, is a unique name of the tab. A newer request of the tab replaces this one while it waits.
 	Tab    string    `json:"tab"`
 	Pos    []float64 `json:"pos"`
 	Target []float64 `json:"target"`

@@ -21,7 +21,7 @@ import (
 
 var addr = &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 8000}
 
-// scene returns a page whose frames have one colour. cameras are those that were rendered; fail is the next error.
+// scene returns a page whose frames have one colour. cameras are the rendered cameras; fail is the next error.
 func scene(t *testing.T) (p *Page, cameras *[]Camera, fail *error, failed *[]error) {
 	cameras, fail, failed = new([]Camera), new(error), new([]error)
 	return New(Options{Model: "tiny.rlx", Rest: "scale=2", Sizes: []image.Point{{40, 30}, {13, 10}}, Radius: 2,

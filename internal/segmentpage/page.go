@@ -62,7 +62,7 @@ type Page struct {
 	Options
 
 	mu     sync.Mutex
-	opened int      // number of images so far, which is also the number of the last one; Options.First has number 0
+	opened int      // number of images so far, and of the last one; Options.First has number 0
 	images []*shown // the most recently used comes last
 }
 

@@ -150,8 +150,8 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// TestMask goes from an image file to its mask. It checks what is shown and saved, and that the image is encoded only
-// once.
+// TestMask goes from an image file to its mask. It checks the shown and the saved mask, and that the image is encoded
+// only once.
 func TestMask(t *testing.T) {
 	img := newFake()
 	for i := range img.picture.Pix {

@@ -23,7 +23,7 @@ type about struct {
 	Best      [2]int   `json:"best"`
 	Grid      int      `json:"grid"` // points of everything in each direction
 	MaxFile   int      `json:"max_file"`
-	First     *picture `json:"first"` // null if there is none
+	First     *picture `json:"first"` // null without a first image
 	FirstName string   `json:"first_name"`
 }
 

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// What a function may have.
+// Limits of a function.
 const (
 	functionLines = 90
 	decisions     = 25 // cyclomatic complexity

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// What a line may have. A tab counts 4 columns.
+// Limits of a line. A tab counts 4 columns.
 const (
 	codeColumns = 120
 	textColumns = 160 // of Markdown
@@ -21,9 +21,10 @@ const (
 // TestLines checks that lines of code and comments end by column 120, and that a line of Markdown has 160 columns or is
 // one sentence.
 //
-// A line may be longer if it cannot be broken: apart from its strings and the actions of templates it has at most 40
-// columns, or it is a directive, or it lies in a string of several lines. So may the rows of Markdown's tables, its
-// headings, HTML and blocks of code, and commands of shells and make. Test data and generated files are as they are.
+// A line may be longer if it cannot be broken. Such a line has at most 40 columns apart from its strings and the
+// actions of templates, or is a directive, or lies in a string of several lines. Rows of Markdown's tables, its
+// headings, HTML and blocks of code, and commands of shells and make may also be longer. Test data and generated files
+// are not checked.
 func TestLines(t *testing.T) {
 	eachFile(t, func(name string, text []byte) {
 		if strings.Contains("/"+name, "/testdata/") || strings.HasPrefix(name, "demo/") || generated(name, text) {

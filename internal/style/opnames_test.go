@@ -10,13 +10,13 @@ import (
 	"testing"
 )
 
-// registeredNames lists the files that use the registered name of a node's op otherwise than to compare it or to look
-// something up: they encode graphs, or make what a program reads again.
+// registeredNames lists the files that may use the registered name of a node's op for more than comparing it or looking
+// something up. They encode graphs, or make text that a program reads again.
 var registeredNames = []string{"core/ir/print.go", "format/graph.go", "core/pass/cse.go", "core/op/region.go",
 	"plugins/cpu/backend/region.go", "plugins/internal/gpu/kernels/*.go", "sdk/backend/backend.go"}
 
-// TestOpNames checks that a node's Op.Name, which is "custom" for every op of a model's author, is only compared, or
-// looks something up. What people see is its OpName.
+// TestOpNames checks that a node's Op.Name is only compared, or used to look something up. It is "custom" for every op
+// of a model's author; people must see OpName.
 func TestOpNames(t *testing.T) {
 	eachFile(t, func(name string, text []byte) {
 		if path.Ext(name) != ".go" || strings.HasSuffix(name, "_test.go") || generated(name, text) ||

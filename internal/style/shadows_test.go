@@ -153,7 +153,7 @@ func (c *checker) shadowed(name string, files []*ast.File) (found []shadow) {
 	return found
 }
 
-// valueOf returns the value of name i of a declaration, or nil if it has none of its own.
+// valueOf returns the value of name i of a declaration, or nil if the name has no value of its own.
 func valueOf[T any](names []T, values []ast.Expr, i int) ast.Expr {
 	if len(values) == len(names) {
 		return values[i]

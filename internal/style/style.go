@@ -1,5 +1,5 @@
-// Package style checks what no compiler sees: how long lines, functions and commit subjects are, that no name hides
-// another, and that generated files are marked. It has only tests; `make check-source` runs them.
+// Package style checks rules that no compiler checks: the lengths of lines, functions and commit subjects, that no name
+// hides another, and that generated files are marked. It has only tests; `make check-source` runs them.
 package style
 
 import (

@@ -77,8 +77,7 @@ func TestGenerated(t *testing.T) {
 // subjectsSince is the commit after which subjects are checked. Earlier ones are as they are.
 const subjectsSince = "b350686993ed65ef7eb403f5d8ac201d5c0baca0"
 
-// TestSubjects checks that the subjects of commits fit 72 columns, which is what git log and mail programs show of
-// them.
+// TestSubjects checks that the subjects of commits fit 72 columns, because git log and mail programs show no more.
 func TestSubjects(t *testing.T) {
 	cmd := exec.Command("git", "log", "--format=%h %s", subjectsSince+"..HEAD")
 	cmd.Dir = root

@@ -26,7 +26,7 @@ func Build(path, pkg string) error {
 	if pkg == "plugins/wgpu" {
 		cgo = "1"
 	}
-	// Only go run caches what it links. With -exec it copies the program instead of running it.
+	// Only go run caches linked programs. With -exec it copies the program instead of running it.
 	cmd := exec.Command("go", "run", "-exec", "cp", module+pkg, path)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED="+cgo)
 	if out, err := cmd.CombinedOutput(); err != nil {

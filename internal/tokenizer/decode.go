@@ -27,7 +27,7 @@ type step interface {
 // A decoderSpec returns a step that writes to out.
 type decoderSpec func(m mode, out sink) step
 
-// A mode is how a step passes on what it has.
+// A mode is the way in which a step passes on its text.
 type mode uint8
 
 const (

@@ -125,7 +125,7 @@ func unkID(vocab map[string]int32, unk string) (int32, error) {
 	return id, nil
 }
 
-// byteIDs returns the ids of the tokens for byte fallback, -1 where there is none.
+// byteIDs returns the ids of the tokens for byte fallback. A byte without a token has -1.
 func byteIDs(vocab map[string]int32) (ids [256]int32) {
 	for b := range ids {
 		ids[b] = -1

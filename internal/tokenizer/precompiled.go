@@ -83,7 +83,7 @@ func (m *charsmap) find(key string) (to string, ok bool) {
 // next returns the offset from a unit to its children.
 func next(unit uint32) uint32 { return unit >> 10 << (unit & (1 << 9) >> 6) }
 
-// maxCluster is the length in bytes from which a grapheme cluster is mapped character by character.
+// maxCluster is the length in bytes of the shortest grapheme cluster that is mapped character by character.
 const maxCluster = 6
 
 // normalize is a normalizer. It maps short grapheme clusters as a whole if their beginning is in the table.
@@ -119,17 +119,17 @@ func (m *charsmap) normalize(p piece, l *limit) (piece, error) {
 	return piece{out.text.String(), out.lead}, l.size(out.text.Len())
 }
 
-// mapped collects the result of a charsmap. It finds out which characters come from the first one of the text as the
-// library does, which aligns the results to the characters in their order: each takes the next one, unless the mapping
-// has added it.
+// mapped collects the result of a charsmap. It finds the characters that come from the first character of the text in
+// the same way as the library. The library aligns the results to the characters in their order: each takes the next
+// one, unless the mapping has added it.
 type mapped struct {
 	in   piece
 	text strings.Builder
 	lead int
 
 	at   int  // how much of the input is used
-	size int  // of the last character of the result, or 0 if there is none
-	used int  // characters of the input that it stands for; 0 if the mapping has added it
+	size int  // of the last character of the result; 0 if the result is empty
+	used int  // characters of the input for which it stands; 0 if the mapping has added it
 	past bool // the end of the first character is known
 }
 

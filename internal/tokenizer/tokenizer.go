@@ -50,7 +50,7 @@ func (t *Tokenizer) ID(token string) (id int, ok bool) {
 	return int(v), ok
 }
 
-// Token returns the token with an id, as it is written in the vocabulary. ok is false if there is none.
+// Token returns the token with an id, as it is written in the vocabulary. ok is false if no token has the id.
 func (t *Tokenizer) Token(id int) (token string, ok bool) {
 	if id < 0 || id >= len(t.tokens) || !t.known[id] {
 		return "", false
@@ -146,9 +146,10 @@ func (t *Tokenizer) Decode(ids []int, skipSpecial bool) []byte {
 	return []byte(out.String())
 }
 
-// Bytes returns a function that tells which bytes a token adds to a text, or with first those that it begins one with,
-// which have no leading space with some tokenizers. Special tokens add none. The bytes of several tokens together are
-// UTF-8 where those of one may be a part of a character. The function is not safe for concurrent use.
+// Bytes returns a function that returns the bytes that a token adds to a text. With first, it returns the bytes with
+// which the token begins a text; with some tokenizers these lack a leading space. Special tokens add no bytes. The
+// bytes of several tokens together are UTF-8, but those of one token may be a part of a character. The function is not
+// safe for concurrent use.
 func (t *Tokenizer) Bytes() func(id int, first bool) []byte {
 	before := -1 // a token that comes before, so that the next is not the first
 	for id := range t.tokens {

@@ -16,7 +16,7 @@ type unigram struct {
 	ids          map[string]int32
 	pieces       *trie
 	scores       []float64 // by id
-	unk          int32     // -1 if there is none
+	unk          int32     // -1 if the model has no such token
 	unkScore     float64   // of a character that is not a piece
 	byteFallback bool
 	bytes        [256]int32
@@ -175,9 +175,9 @@ func readPieces(text []byte) (pieces []string, scores []float64, err error) {
 	return pieces, scores, nil
 }
 
-// libraryFloat parses a number as the library does. Its JSON parser makes one integer of the digits, as many as fit in
-// 64 bits, and multiplies or divides it by a power of ten. The result may differ from the nearest float64 in the last
-// bit, which can decide between two divisions of a text. It is not ok if it is infinite.
+// libraryFloat parses a number as the library does. Its JSON parser makes one integer of as many digits as fit in 64
+// bits, and multiplies or divides it by a power of ten. The result may differ from the nearest float64 in the last bit,
+// which can decide between two divisions of a text. ok is false if the result is infinite.
 func libraryFloat(s string) (_ float64, ok bool) {
 	i := 0
 	negative := s[0] == '-'

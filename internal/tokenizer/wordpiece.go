@@ -59,8 +59,8 @@ func readWordPiece(o *object, text []byte) (model, *vocabulary, error) {
 	return m, &vocabulary{ids: vocab, size: len(vocab)}, nil
 }
 
-// joinWordPieces removes prefix from all tokens but the first, and puts a space in front of those that do not have it.
-// With cleanup it removes spaces that English does not write.
+// joinWordPieces removes prefix from all tokens but the first, and puts a space in front of tokens without prefix. With
+// cleanup it also removes spaces that English does not have, as before a comma.
 func joinWordPieces(prefix string, cleanup bool) decoderSpec {
 	return mapTokens(func(n int, token string) string {
 		if n > 0 {

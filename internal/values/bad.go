@@ -14,7 +14,7 @@ import (
 // MaxBad is the number of bad values that a Finder collects.
 const MaxBad = 3
 
-// reach is the number of elements on each side of the first bad one that Bad.Around has.
+// Bad.Around has reach elements on each side of the first bad element.
 const reach = 2
 
 // A Bad is a value with NaN or infinities.
@@ -49,7 +49,7 @@ type Good struct {
 	Max  float64 `json:"max"`
 }
 
-// A Number is a number in JSON; those that JSON lacks (NaN, infinities) are strings.
+// A Number is a number in JSON. NaN and infinities, which JSON lacks, are strings.
 type Number float64
 
 // MarshalJSON returns the number, or a string such as "NaN" or "-Inf".
@@ -75,8 +75,8 @@ func (b *Bad) Counts() string {
 	return fmt.Sprintf("%s of %d", strings.Join(counts, " and "), b.Len)
 }
 
-// Cause says what is known of the cause: the part of the op that makes the first bad element, or that the backend is at
-// fault. It may be empty.
+// Cause describes the cause, as far as it is known: the part of the op that makes the first bad element, or that the
+// backend is at fault. It may be empty.
 func (b *Bad) Cause() string {
 	switch {
 	case b.Inside != "":
@@ -112,9 +112,9 @@ func Numbers(list []Number) string {
 // Brackets formats a shape or a position: "[2,3]".
 func Brackets(list []int) string { return strings.ReplaceAll(fmt.Sprint(list), " ", ",") }
 
-// A Finder finds the first values of a run with NaN or infinities. An infinity counts if a step makes it of finite
-// operands, or of a value that counts. Those that the model has on purpose, as in the constant mask of an attention, do
-// not count.
+// A Finder finds the first values of a run with NaN or infinities. An infinity counts if a step makes it from finite
+// operands, or from a value that counts. Infinities that the model has on purpose, as in the constant mask of an
+// attention, do not count.
 type Finder struct {
 	NaN, Inf bool // what to look for
 	Found    []Bad
@@ -259,8 +259,8 @@ func hasInf(a *tensor.Array) bool {
 
 func hasNaN(a *tensor.Array) bool { return a != nil && slices.ContainsFunc(a.Floats, math.IsNaN) }
 
-// inside returns the part of a step's op that makes the first bad element, and whether the reference makes none. bad
-// reports whether a value has bad elements.
+// inside returns the part of a step's op that makes the first bad element, and whether the result of the reference has
+// no bad elements. bad reports whether a value has bad elements.
 func (s *Step) inside(bad func(*tensor.Array) bool) (name string, sound bool, err error) {
 	in, err := s.Operands()
 	if err != nil || s.work() > maxWork {

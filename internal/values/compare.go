@@ -9,13 +9,13 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// A Delta says how far a value is from the one that is wanted.
+// A Delta says how far a value is from the wanted value.
 type Delta struct {
 	Type  string `json:"type"`
 	Len   int    `json:"elements"`
 	Bad   int    `json:"differ"`             // elements that differ by more than the tolerance
-	Over  int    `json:"over_op_tolerance"`  // those that differ by more than the op's tolerance alone
-	Worst int    `json:"worst"`              // index of the one that exceeds it most; -1 if none does
+	Over  int    `json:"over_op_tolerance"`  // elements that differ by more than the op's tolerance alone
+	Worst int    `json:"worst"`              // index of the element that exceeds the tolerance most, or -1
 	At    []int  `json:"worst_at,omitempty"` // its position
 	Got   Number `json:"got"`                // the worst element
 	Want  Number `json:"want"`
@@ -88,8 +88,8 @@ func (s *Step) Tolerances() []ir.Tolerance {
 	return s.Node.Op.Tol(s.Node.Attrs, statics(s.In), statics(s.Outs)...)
 }
 
-// OutputTolerance returns how far output i of the method may be from that of the reference, according to the step that
-// computes it, and the step's label.
+// OutputTolerance returns how far output i of the method may differ from the reference's output, according to the step
+// that computes it. It also returns the step's label.
 func (p *Plan) OutputTolerance(sizes map[string]int64, i int) (label string, tol ir.Tolerance, err error) {
 	from := p.Split.Outputs[i]
 	x := p.Split.Segments[from.Segment]

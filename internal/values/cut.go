@@ -13,9 +13,9 @@ import (
 	"github.com/rlx-go/rlx/internal/release"
 )
 
-// WriteCase writes an artifact with the step alone. Its operands are weights, so that it runs without inputs; those
-// that were no weights in the model are copied by a step each, so that the backend sees computed values as before. The
-// sizes are those of the run. meta gets the producer and the methods.
+// WriteCase writes an artifact with only this step. Its operands are weights, so that it runs without inputs. A step
+// copies each operand that was not a weight in the model, so that the backend sees computed values as before. The sizes
+// are those of the run. meta gets the producer and the methods.
 func (w *Wrong) WriteCase(ctx context.Context, path string, p *Plan, meta format.Meta) error {
 	x := p.Split.Segments[w.segment]
 	c := caseOf(x, w)

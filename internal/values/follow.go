@@ -9,7 +9,7 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// Given has what a run gets from outside.
+// Given has the values that a run gets from outside.
 type Given struct {
 	Sizes  map[string]int64
 	Inputs []tensor.Tensor          // in the order of the method's inputs
@@ -41,7 +41,7 @@ type Step struct {
 }
 
 // Follow returns a Follower for a run. It calls step for each step. Operands can be read in the steps that keep
-// selects; nil means none.
+// selects; a nil keep selects no steps.
 func (p *Plan) Follow(g Given, keep func(PlanStep) bool, step func(*Step) error) (*Follower, error) {
 	f := &Follower{plan: p, given: g, kept: map[key]tensor.Tensor{}, uses: map[key]int{}, keep: keep, step: step}
 	for k, x := range p.Split.Segments {

@@ -15,7 +15,7 @@ import (
 type Inner struct {
 	Node    *ir.Node // of a graph of the loop
 	In, Out []*tensor.Array
-	At      []At // the iterations that it is in, of the step's loop and of loops in it
+	At      []At // the iterations to which it belongs: of the step's loop and of loops in it
 }
 
 // At is an iteration of a loop.

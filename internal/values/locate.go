@@ -68,8 +68,8 @@ func (w *Wrong) inputTypes(a op.LoopAttrs) (types []ir.Type) {
 	return types
 }
 
-// WriteTrace writes an artifact with the loop, whose outputs are its values after each iteration, as many as have room.
-// Like that of WriteCase, it has the operands as weights.
+// WriteTrace writes an artifact with the loop. Its outputs are the loop's values after each iteration, for as many
+// iterations as have room. Its operands are weights, as in WriteCase.
 func (w *Wrong) WriteTrace(ctx context.Context, path string, p *Plan, meta format.Meta) error {
 	x := p.Split.Segments[w.segment]
 	c := &cut{g: ir.NewGraph(x.Method), w: w, made: map[*ir.Node]*ir.Node{}}
@@ -107,8 +107,8 @@ func (w *Wrong) uncut(err error) error {
 	return diag.New(code.Differs, w.label, "cannot be cut out: %w", err)
 }
 
-// An Iteration is one that is wrong by itself: the reference, with the values that the backend had before it, computes
-// others.
+// An Iteration is an iteration that is wrong by itself: the reference computes other values from the values that the
+// backend had before it.
 type Iteration struct {
 	Number int // from 0
 
@@ -117,8 +117,8 @@ type Iteration struct {
 	w      *Wrong
 }
 
-// Iteration finds the first wrong iteration. rows are the outputs of WriteTrace's artifact. It returns nil if none is
-// wrong, or if the loop has too much work for the reference.
+// Iteration finds the first wrong iteration. rows are the outputs of WriteTrace's artifact. It returns nil if no
+// iteration is wrong, or if the loop has too much work for the reference.
 func (w *Wrong) Iteration(ctx context.Context, p *Plan, rows []tensor.Tensor, scale float64) (*Iteration, error) {
 	a, now, err := w.loop()
 	if err != nil {

@@ -15,9 +15,9 @@ import (
 // maxWork limits the ops that a Finder evaluates, in FLOPs. The reference computes about 1e8 a second.
 const maxWork = 1 << 30
 
-// part evaluates the parts of a step's op one after the other, each rounded to its element type as a backend would, and
-// returns the first one whose result is bad although its own operands are not: "v1=log(v0)". name is empty if there is
-// none, or if the op has no parts or too much work.
+// part evaluates the parts of a step's op one after the other, and rounds each to its element type as a backend would.
+// It returns the first part whose result is bad although its own operands are not: "v1=log(v0)". name is empty if no
+// part is bad, or if the op has no parts or too much work.
 func (s *Step) part(bad func(*tensor.Array) bool) (name string, err error) {
 	if !s.Node.Op.CanLower() || s.work() > maxWork {
 		return "", nil

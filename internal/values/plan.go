@@ -39,7 +39,7 @@ func NewPlan(split *program.Split, weight func(offset, size int64) ([]byte, erro
 	return p
 }
 
-// PlanOf returns the plan of a method for a target. ok is false if the artifact has none.
+// PlanOf returns the plan of a method for a target. ok is false if the artifact has no such plan.
 func PlanOf(v *format.Verified, method, target string) (p *Plan, ok bool) {
 	first, _ := v.WeightsSection()
 	weight := func(offset, size int64) ([]byte, error) {

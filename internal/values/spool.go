@@ -47,7 +47,7 @@ func (s *Spool) Put(name string, t tensor.Tensor) error {
 	return nil
 }
 
-// Get returns a value. ok is false if there is none of that name.
+// Get returns a value. ok is false if no value has that name.
 func (s *Spool) Get(name string) (t tensor.Tensor, ok bool, err error) {
 	v, ok := s.at[name]
 	if !ok {

@@ -7,12 +7,12 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// A Summary describes the elements of a value. Min, Max and MeanAbs are over the finite elements; they are 0 if there
-// are none.
+// A Summary describes the elements of a value. Min, Max and MeanAbs are over the finite elements; without finite
+// elements they are 0.
 type Summary struct {
 	Len, Zeros, NaN, Inf int
 	Min, Max, MeanAbs    float64
-	FirstNaN, FirstInf   int // index of the first one in row-major order; -1 if there is none
+	FirstNaN, FirstInf   int // index of the first one in row-major order, or -1
 }
 
 // Finite reports whether the value has neither NaN nor infinities.

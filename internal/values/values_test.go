@@ -83,7 +83,7 @@ func find(t *testing.T, p *Plan, g Given, nan, inf bool, change func(s *Step)) [
 	return f.Found
 }
 
-// TestFinder checks which values count as bad, which of them come first, and what is said of their cause.
+// TestFinder checks which values count as bad, which of them come first, and which cause is reported.
 func TestFinder(t *testing.T) {
 	for _, c := range []struct {
 		text     string
@@ -98,12 +98,12 @@ func TestFinder(t *testing.T) {
 		{"y = log x : f32[2]", []float64{1, 0}, false, true, "y", ""},
 		{"a = log x : f32[2]\nb = neg a : f32[2]\nc = exp b : f32[2]\ny = neg c : f32[2]", []float64{1, -2}, true, false,
 			"a b c", ""},
-		// a mask's infinity is meant, and so is what comes of it
+		// a mask's infinity is on purpose, and so are the values computed from it
 		{"m = const {value=-Inf} : f32[2]\ny = add x, m : f32[2]", []float64{1, 2}, true, true, "", ""},
 		{"y = neg x : f32[2]", []float64{inf, 2}, true, true, "", ""},
 		{`y = elementwise_region x {expr="v0=lt(i0,0.0); v1=where(v0,-Inf,i0)"} : f32[2]`, []float64{-1, 2}, true, true,
 			"", ""},
-		// but not one that a step beside it makes
+		// but not an infinity that a step beside it makes
 		{"m = const {value=-Inf} : f32[2]\na = mul x, x : f32[2]\ny = add a, m : f32[2]", []float64{1e30, 2}, true, true,
 			"a y", ""},
 		{`y = elementwise_region x {expr="v0=lt(i0,0.0); v1=mul(i0,i0); v2=where(v0,-Inf,v1)"} : f32[2]`,

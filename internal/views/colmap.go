@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// colmapModel says how many parameters a camera model of COLMAP has, and what they are.
+// colmapModel describes the parameters of a camera model of COLMAP.
 type colmapModel struct {
 	params int
 	set    func(l *Lens, p []float64)

@@ -31,8 +31,8 @@ func imageSize(path string) (width, height int, err error) {
 	return img.Bounds().Dx(), img.Bounds().Dy(), nil
 }
 
-// Meta returns the camera of view i as the op gaussian_splat_render takes it, for images without distortion, with the
-// view's vertical field of view and the principal point in the middle.
+// Meta returns the camera of view i in the form of the op gaussian_splat_render, for images without distortion, with
+// the view's vertical field of view and the principal point in the middle.
 func (s *Set) Meta(i int, background [3]float64) []float32 {
 	v := &s.Views[i]
 	m := make([]float32, 23)

@@ -82,7 +82,7 @@ func ParseTransforms(text []byte, size func(name string) (width, height int, err
 		return nil, fmt.Errorf("has %d frames; want 1 to %d", len(t.Frames), MaxViews)
 	}
 	names := map[string]bool{}
-	var width, height int // of images whose size the file does not say: that of the first
+	var width, height int // size of the first image, for images whose size the file does not give
 	for i := range t.Frames {
 		f := &t.Frames[i]
 		bad := func(err error) error { return fmt.Errorf("frame %d, %.80q: %w", i, f.Path, err) }

@@ -18,7 +18,7 @@ import (
 	"github.com/rlx-go/rlx/internal/regular"
 )
 
-// Limits of what a folder may have.
+// Limits of a folder.
 const (
 	MaxFile  = 1 << 28 // bytes of one text file
 	MaxViews = 1 << 20
@@ -72,10 +72,10 @@ type Point struct {
 	Color [3]float64 // red, green and blue, 0 to 1
 }
 
-// Set is what a folder has.
+// Set has the contents of a folder.
 type Set struct {
 	Views  []View
-	Points []Point // of COLMAP; otherwise none
+	Points []Point // of COLMAP; nil for other folders
 	// Files lists the files that were read.
 	Files []string
 	dir   string

@@ -189,8 +189,8 @@ func folder(t *testing.T, lens string, w, h int, pixel func(x, y int) color.Colo
 	return s
 }
 
-// TestPixels checks that an image of the camera that is wanted stays as it is, that others are resampled where
-// OpenCV's model puts each direction, and that transparent pixels show the background.
+// TestPixels checks that an image of the wanted camera stays the same, that others are resampled where OpenCV's model
+// puts each direction, and that transparent pixels show the background.
 func TestPixels(t *testing.T) {
 	ramp := func(x, y int) color.Color { return color.NRGBA{uint8(3 * x), uint8(4 * y), 7, 255} }
 	same := folder(t, `"fl_x":50`, 40, 30, ramp)

@@ -1,5 +1,5 @@
 // Package arch defines the interface between the compiler and model families. A family recognises a checkpoint by its
-// tensors and builds the graphs. Families register themselves, so the compiler depends on none of them.
+// tensors and builds the graphs. Families register themselves, so the compiler depends on no family.
 //
 // It imports core/ir, task and below, never models/weights or a family.
 package arch
@@ -84,7 +84,8 @@ type Model struct {
 	// Loss builds the graph of a loss to train the model with: input_ids and targets i64[B,T] -> loss f32[]. Nil if the
 	// family cannot be trained. Its params are among Params.
 	Loss func() (*ir.Graph, error)
-	// Train builds the graphs of the family's own form of training, in place of Loss. Nil if it has none.
+	// Train builds the graphs of the family's own form of training, in place of Loss. Nil means that it has no such
+	// form.
 	Train func(o TrainOptions) (*Training, error)
 	// Skipped lists tensors of the family that no method uses.
 	Skipped []Unused
@@ -101,15 +102,16 @@ type TrainOptions struct {
 	Batch     int    // examples of a step
 }
 
-// Training is what a family trains.
+// Training has the graphs and settings with which a family trains.
 type Training struct {
 	// Loss computes task.TrainLoss f32[], and perhaps other results, from inputs, params and states. The trained values
 	// are its states, called task.TrainParam and a name, or become states where Trained selects params.
 	Loss    *ir.Graph
 	Trained func(param string) bool // nil if Loss has states
-	// Init sets the states to the values of the checkpoint. Nil stands for a graph that sets those of Trained.
+	// Init sets the states to the values of the checkpoint. Nil means a graph that sets the states of Trained.
 	Init *ir.Graph
-	// Rates gives each trained value an input task.TrainRate and its name, which multiplies the step size.
+	// Rates means that each trained value has an input whose name is task.TrainRate and the value's name. It multiplies
+	// the step size.
 	Rates bool
 	// Observe, if not nil, adds other states to a step, which read the trained values and their gradients. The names
 	// are without task.TrainParam.
@@ -126,21 +128,6 @@ func Register(a Architecture) struct{} {
 		panic("BUG: architecture " + a.Name + " is registered twice")
 	}
 	registered[a.Name] = a
-	return struct{}{}
-}
-
-// Missing is a family that is known by its tensors and not built.
-type Missing struct {
-	Title     string
-	Instead   string // what is built
-	Recognise func(names []string) bool
-}
-
-var missing []Missing
-
-// RegisterMissing registers a family that is not built, so that its checkpoints get an error that says so.
-func RegisterMissing(m Missing) struct{} {
-	missing = append(missing, m)
 	return struct{}{}
 }
 
@@ -163,8 +150,8 @@ var (
 	ErrConfig = code.ModelConfig
 )
 
-// Find returns a family by name or, for "auto", the only family that is sure. modelType is that of the checkpoint's
-// config.json, or empty.
+// Find returns a family by name or, for "auto", the only family that is sure. modelType is the model_type of the
+// checkpoint's config.json, or empty.
 func Find(name string, c Checkpoint, file, modelType string) (Architecture, error) {
 	if name != "auto" {
 		a, ok := registered[name]
@@ -184,11 +171,6 @@ func Find(name string, c Checkpoint, file, modelType string) (Architecture, erro
 	if len(sure) == 1 {
 		return sure[0].Architecture, nil
 	}
-	i := slices.IndexFunc(missing, func(m Missing) bool { return m.Recognise(c.Names()) })
-	if i >= 0 && len(sure) == 0 {
-		return Architecture{}, diag.New(ErrUnknown, file,
-			"is a checkpoint of %s, which this version does not build; %s", missing[i].Title, missing[i].Instead)
-	}
 	return Architecture{}, unknown(all, sure, c.Names(), file)
 }
 
@@ -203,7 +185,7 @@ func (x candidate) String() string {
 	return fmt.Sprintf("%s (%s): found %s; missing %s", x.Name, x.Title, brief(x.Found), x.lacks())
 }
 
-// lacks lists what is missing.
+// lacks lists the missing tensors.
 func (x candidate) lacks() string {
 	if len(x.Missing) == 0 && len(x.Usual) > 0 {
 		return fmt.Sprintf("%s, or a config.json that says model_type %s", brief(x.Usual), x.Name)

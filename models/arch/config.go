@@ -20,15 +20,15 @@ import (
 // Config holds configuration values that tensor shapes do not determine. Keys are paths in a Transformers config.json,
 // such as mask_decoder_config.num_attention_heads.
 type Config struct {
-	// Files reads a file beside the checkpoint, such as tokenizer.json, of at most the given number of bytes. The error
-	// matches fs.ErrNotExist if there is none. A nil Files means that there are no files.
+	// Files reads a file beside the checkpoint, such as tokenizer.json, of at most the given number of bytes. If the
+	// file does not exist, the error matches fs.ErrNotExist. A nil Files means that there are no files.
 	Files func(name string, most int64) ([]byte, error)
 
 	values map[string]configValue
 }
 
-// File reads a file beside the checkpoint, of at most most bytes. ok is false if there is none. The error names the
-// file.
+// File reads a file beside the checkpoint, of at most most bytes. ok is false if the file does not exist. The error
+// names the file.
 func (c Config) File(name string, most int64) (data []byte, ok bool, err error) {
 	if c.Files == nil {
 		return nil, false, nil
@@ -167,8 +167,8 @@ func (c *Config) SetFlag(key string, value int, known map[string]string) (ok boo
 	return true
 }
 
-// value returns the value of a key. It is the only function that reads one. ok is false if there is none. An object in
-// its place, or anything but an object around it, is an error; want says what is allowed.
+// value returns the value of a key. No other function reads values. ok is false if the key is absent. An object in
+// place of the value, or anything but an object around it, is an error; want says what is allowed.
 func (c Config) value(key, want string) (v configValue, ok bool, err error) {
 	for i, r := range key {
 		if r != '.' {

@@ -182,8 +182,8 @@ func (c *config) key(name string) string {
 
 const maxSize = 1 << 24
 
-// integer copies a whole number of at least least, if it is present, and returns it or 0. The value 0, where it is
-// allowed, is that of an absent key.
+// integer copies a whole number of at least least, if it is present, and returns it. Otherwise it returns 0. Where the
+// value 0 is allowed, it means the same as an absent key.
 func (c *config) integer(name, to string, least int) (int, error) {
 	n, err := c.meta.integer(c.key(name), 0, least, maxSize)
 	if n > 0 && to != "" {
@@ -219,7 +219,7 @@ func (c *config) read(factors []float64) error {
 		{"attention.key_length", "head_dim", 1},
 		{"attention.value_length", "", 1}, {"rope.dimension_count", "", 1},
 		{"attention.sliding_window", "sliding_window", 0}, // 0: there is no window
-		{"expert_count", "num_experts", 0},                // 0: the model has none
+		{"expert_count", "num_experts", 0},                // 0: the model has no experts
 	} {
 		n, err := c.integer(k.from, k.to, k.least)
 		if err != nil {

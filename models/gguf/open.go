@@ -89,7 +89,7 @@ func about(err error, path string) error {
 	return diag.New(code.GGUF, path, "%w", err)
 }
 
-// A feature is an error about a valid feature of the format that this version does not support.
+// A feature is an error about a feature of the format that is valid but not supported by this version.
 type feature struct{ error }
 
 func unsupported(format string, args ...any) error { return feature{fmt.Errorf(format, args...)} }

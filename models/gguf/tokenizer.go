@@ -32,7 +32,7 @@ const (
 
 // preTokenizers lists the known values of tokenizer.ggml.pre.
 var preTokenizers = map[string]struct {
-	regex      string // empty means that of GPT-2
+	regex      string // empty means the expression of GPT-2
 	nfc        bool
 	wholeFirst bool // a piece that is itself a token is not merged
 	bos        bool // default of add_bos_token
@@ -51,7 +51,7 @@ type vocabulary struct {
 	scores []float64
 	merges []string
 	pre    string
-	bos    int // -1 if there is none
+	bos    int // -1 if there is no such token
 	eos    int
 	unk    int
 	addBOS bool

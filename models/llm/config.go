@@ -47,7 +47,7 @@ type delta struct {
 	joined               bool  // one projection computes q, k, v and gates head by head, another step and rate
 }
 
-// keys returns the width of the keys of all heads, and values that of their values.
+// keys returns the width of the keys of all heads, and values the width of their values.
 func (d delta) keys() int64   { return d.keyHeads * d.keyDim }
 func (d delta) values() int64 { return d.valueHeads * d.valueDim }
 
@@ -76,7 +76,7 @@ var kinds = map[string]struct {
 	local bool
 	// softcap and logitCap are the defaults of the caps in config.
 	softcap, logitCap float64
-	// experts: default number of experts per token. 0: the model has none.
+	// experts: default number of experts per token. 0 means that the model has no experts.
 	experts int64
 	// normalise: by default, the weights of a token's experts are scaled to add up to 1.
 	normalise bool

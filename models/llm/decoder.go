@@ -15,7 +15,7 @@ import (
 type decoder struct {
 	config
 	root     nn.Scope
-	position *ir.Node // of the first token, or of that of each sequence; nil means 0
+	position *ir.Node // position of the first token, or one for each sequence; nil means 0
 	cached   bool     // earlier tokens are in states
 	row      *ir.Node // of the first token in the states; one per sequence, if position is
 	// sequence has the numbers of the sequences in the states; nil means the first ones.
@@ -60,8 +60,8 @@ func (d *decoder) embed(ids *ir.Node) *ir.Node {
 	return x.Named(s.Path())
 }
 
-// decode applies the layers to x [B,T,width], without the final norm. If t is not nil, one is their result for that
-// token of each sequence, [B,1,width], and all is for outputs that a run may not ask for.
+// decode applies the layers to x [B,T,width], without the final norm. If t is not nil, one is the result for that token
+// of each sequence, [B,1,width]; all is then for outputs that a run need not ask for.
 func (d *decoder) decode(x *ir.Node, t *token) (all, one *ir.Node) {
 	for i, l := range d.layers {
 		s := d.root.At("model.layers", i)
@@ -80,8 +80,8 @@ type token struct {
 	of    func(x *ir.Node) *ir.Node // takes [B,T,width], returns [B,1,width]
 }
 
-// layer applies a layer to x [B,T,width]. If t is not nil, it also applies it to that token alone. The next token
-// depends on nothing else that the last layer computes, except its keys and values.
+// layer applies a layer to x [B,T,width]. If t is not nil, it also applies the layer to that token alone. Apart from
+// keys and values, the next token depends on nothing else that the last layer computes.
 func (d *decoder) layer(s nn.Scope, l layer, x *ir.Node, t *token) (all, one *ir.Node) {
 	h := d.norm(s.At("input_layernorm"), x)
 	if t == nil {
@@ -127,7 +127,7 @@ func (d *decoder) feed(s nn.Scope, l layer, x, h *ir.Node) *ir.Node {
 	return op.Add(x, h).Named(s.Path())
 }
 
-// norm applies a norm whose gains are stored minus gainOffset.
+// norm applies a norm. The checkpoint stores its gains minus gainOffset.
 func (d *decoder) norm(s nn.Scope, x *ir.Node) *ir.Node { return s.RmsNorm(x, d.eps, d.gainOffset) }
 
 // attention applies attention to x [B,T,width]. The projections follow each other, so that a backend can run them
@@ -157,7 +157,7 @@ func (d *decoder) projections(s nn.Scope, x *ir.Node) (k, v *ir.Node) {
 	return k, s.At("v_proj").LinearIf(d.qkvBias, x, d.kvHeads*d.headDim)
 }
 
-// turned applies the norm of heads, if there is one, and rotary embedding to q or k.
+// turned applies rotary embedding to q or k, after the norm of heads if the model has one.
 func (d *decoder) turned(s nn.Scope, l layer, name string, x *ir.Node) *ir.Node {
 	if d.headNorms {
 		x = d.headNorm(s.At(name+"_norm"), x)
@@ -190,7 +190,7 @@ func (d *decoder) scores(s nn.Scope, l layer, q, k, v, gate *ir.Node) *ir.Node {
 	a := op.AttentionAttrs{Heads: int(d.heads), KVHeads: int(d.kvHeads), Layout: op.BSE, Mask: op.MaskCausal,
 		Scale: d.scale, Softcap: d.softcap}
 	if l.window > 0 {
-		a.Mask, a.Window = op.MaskSliding, int(l.window-1) // the op counts only keys before that of the query
+		a.Mask, a.Window = op.MaskSliding, int(l.window-1) // the op counts only keys before the query's own
 	}
 	o := op.Attention(q, k, v, op.AttentionOperands{Position: d.row, Sequence: d.sequence}, a).Named(s.Path())
 	if gate != nil {

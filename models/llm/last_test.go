@@ -10,8 +10,8 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 )
 
-// TestLastLayer checks that a run which only chooses the next token computes the last layer for one token, except its
-// keys and values and what they depend on. TestGolden checks that the logits are right.
+// TestLastLayer checks that a run which only chooses the next token computes the last layer for one token, apart from
+// its keys and values and the values on which they depend. TestGolden checks that the logits are right.
 func TestLastLayer(t *testing.T) {
 	forAll := regexp.MustCompile(`input_layernorm|\.[kv]_|linear_attn`)
 	for _, g := range cases {

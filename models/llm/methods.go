@@ -40,8 +40,8 @@ func forward(c config, root nn.Scope) {
 	root.Graph.Return("logits", d.logits(d.finalNorm(x), d.head(), "lm_head"))
 }
 
-// extend appends input_ids i64[1,T] to the sequence in the states. Input position is the number of tokens before them;
-// dropped is the number of those that slide removed from the states.
+// extend appends input_ids i64[1,T] to the sequence in the states. Input position is the number of tokens before them.
+// Input dropped is the number of those that slide has removed from the states.
 func extend(c config, root nn.Scope) {
 	g := root.Graph
 	in := declare(g, ir.Static(1))
@@ -50,7 +50,7 @@ func extend(c config, root nn.Scope) {
 	if c.kept() > 0 {
 		d.row = op.Sub(in.position, op.Input(g, "dropped", ir.TypeOf(dtype.I32)))
 	}
-	// Only the last token needs logits. Those of the others would cost as much as several layers.
+	// Only the last token needs logits. The logits of the other tokens would cost as much as several layers.
 	x, one := d.decode(d.embed(in.ids), lastToken(g, "T"))
 	in.choose(d, one)
 	all := d.finalNorm(x).Named("hidden")

@@ -17,7 +17,7 @@ import (
 type moe struct {
 	experts, used int64 // all experts; experts per token
 	hidden        int64 // width of an expert
-	shared        int64 // width of the expert that all tokens use; 0 if there is none
+	shared        int64 // width of the expert that all tokens use, or 0
 	fused         bool  // gate and up projection are one tensor
 	normalise     bool  // scale the weights of a token's experts to add up to 1
 }

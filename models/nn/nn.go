@@ -38,6 +38,31 @@ func (w *Weights) Type(name string) (ir.Type, bool) {
 	return t, ok
 }
 
+// maxSize bounds every size that is read from a tensor. It exceeds every model, and products of two sizes cannot
+// overflow.
+const maxSize = 1 << 20
+
+// Dims returns the shape of a tensor and checks its rank. want describes the shape in errors, such as
+// "[hidden, channels]". It does not mark the tensor as used.
+func (w *Weights) Dims(name, want string, rank int) ([]int64, error) {
+	t, ok := w.Type(name)
+	if !ok {
+		return nil, diag.New(arch.ErrTensor, w.Source(name), "tensor is missing; expected %s", want)
+	}
+	if len(t.Shape) != rank {
+		return nil, diag.New(arch.ErrTensor, w.Source(name), "tensor is %v; expected %s", t, want)
+	}
+	out := make([]int64, rank)
+	for i, d := range t.Shape {
+		out[i] = d.Const
+		if d.Const < 1 || d.Const > maxSize {
+			return nil, diag.New(arch.ErrTensor, w.Source(name), "tensor is %v; expected %s with dims from 1 to %d", t,
+				want, maxSize)
+		}
+	}
+	return out, nil
+}
+
 // Source returns the name of a tensor in the checkpoint, or the name that it would have there.
 func (w *Weights) Source(name string) string {
 	if source, _, ok := w.find(name); ok {
@@ -211,7 +236,7 @@ func (s Scope) Suffixed(suffix string) Scope {
 }
 
 // About returns the scope at the same position, where errors about tensors end in ", in " and what. It is for parts
-// that a user knows by another name than that in the checkpoint, such as "the detector's neck, scale 2".
+// that a user knows by another name than the checkpoint's, such as "the detector's neck, scale 2".
 func (s Scope) About(what string) Scope {
 	s.about = what
 	return s

@@ -38,7 +38,7 @@ func (n *node) heads(x *ir.Node, count int) *ir.Node {
 	return op.Transpose(op.Reshape(x, ir.Shape{s[0], s[1], ir.Static(int64(count)), d}), 0, 2, 1, 3)
 }
 
-// attention is Attention. Masks other than none and a plain causal one become one mask of all scores.
+// attention converts Attention. A causal mask alone stays an attribute. Other masks become one mask of all scores.
 func attention(n *node) []*value {
 	flat := n.typeOf(0).Rank() == 3
 	h, hkv := n.int("q_num_heads", 0), n.int("kv_num_heads", 0)
@@ -95,7 +95,7 @@ func attention(n *node) []*value {
 	return out
 }
 
-// maskOf returns the mask that is input i, extended to keys sk by keys that take no part; nil if there is none.
+// maskOf returns the mask that is input i, or nil. It extends the mask to sk keys; the added keys take no part.
 func (n *node) maskOf(sk ir.Dim, i int) *ir.Node {
 	m := n.maybe(i)
 	if m == nil {

@@ -26,8 +26,8 @@ var elementwise = strings.Fields(`Abs Acos Acosh Add And Asin Asinh Atan Atanh B
 	Identity IsInf IsNaN LeakyRelu Less LessOrEqual Log Max Min Mish Mod Mul Neg Not Or Pow PRelu Reciprocal Relu Round
 	Selu Sigmoid Sign Sin Sinh Softplus Softsign Sqrt Sub Sum Swish Tan Tanh ThresholdedRelu Where Xor`)
 
-// boundOf returns the bound of the results of a node that reads values with bounds, or nil if it reads none. It ends
-// the import if the op's result is not a function of the rows that are used alone.
+// boundOf returns the bound of the results of a node that reads values with bounds, or nil if it reads no such values.
+// It ends the import if the used rows alone do not determine the op's result.
 func (n *node) boundOf() func(out *ir.Node) *bound {
 	i := slices.IndexFunc(n.in, func(v *value) bool { return v != nil && v.bound != nil })
 	if i < 0 {
@@ -55,7 +55,7 @@ func (n *node) boundOf() func(out *ir.Node) *bound {
 	return nil
 }
 
-// movedAxis returns the axis of the result that has the rows of an axis of input i, or -1 if none has.
+// movedAxis returns the axis of the result that has the rows of an axis of input i, or -1.
 func (n *node) movedAxis(i, axis, rank int) int {
 	at := func(along int) int { return n.axis(n.int("axis", 0), along) }
 	switch n.p.GetOpType() {
@@ -108,7 +108,7 @@ func (n *node) sameRows(axis int) bool {
 	return true
 }
 
-// slicedBound returns the bound of a slice: that of the input, or fewer rows if the axis itself is cut at an end.
+// slicedBound returns the bound of a slice: the bound of the input, or fewer rows if the axis itself is cut at an end.
 func (n *node) slicedBound(b bound) func(*ir.Node) *bound {
 	for _, c := range n.cuts(n.typeOf(0).Rank()) {
 		if c.axis != b.axis {
@@ -128,8 +128,8 @@ func (n *node) slicedBound(b bound) func(*ir.Node) *bound {
 	return func(*ir.Node) *bound { return &bound{b.axis, b.count} }
 }
 
-// reshapedBound returns the bound after a reshape: of the axis that has as many elements before and after it, or of the
-// first axis if it is joined with those after it.
+// reshapedBound returns the bound after a reshape. It is that of the axis with the same number of elements before and
+// after it, or of the first axis if it is joined with those after it.
 func (n *node) reshapedBound(b bound, from, to ir.Shape) *bound {
 	before := n.product(from[:b.axis])
 	inner := n.product(from[b.axis+1:])

@@ -46,7 +46,7 @@ type scope struct {
 	values map[string]*value
 	outer  *scope
 	domain map[string]int64 // opset versions of a function; nil for those of the model
-	// capture makes a value of a scope around this one usable in it; nil if it is as it is.
+	// capture makes a value of an outer scope usable in this one. Nil means that values can be used as they are.
 	capture func(v *value) *value
 }
 
@@ -226,11 +226,11 @@ func (b *builder) size(name string) ir.Dim {
 	return ir.Named(symbol)
 }
 
-// Name returns the name that an input or output of the model has as one of the method, unless another one of the method
-// would have the same.
+// Name returns the name in the method of an input or output of the model, unless another input or output of the method
+// would have the same name.
 func Name(name string) string { return symbolic(name, "input") }
 
-// symbolic returns name with only characters that names and symbols may have. short is for an empty one.
+// symbolic returns name with only characters that names and symbols may have. It uses short if name is empty.
 func symbolic(name, short string) string {
 	s := strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' {
@@ -254,8 +254,8 @@ func unique(used map[string]bool, name string) string {
 	return out
 }
 
-// paramName returns the name of the param with a known value: that of the file's tensor, or a digest. If another model
-// has a param with equal bytes, it is its name.
+// paramName returns the name of the param with a known value: the name of the file's tensor, or a digest. If another
+// model has a param with equal bytes, paramName returns its name.
 func (b *builder) paramName(v *value) string {
 	named := v.init.p != nil && v.init.p.GetName() != ""
 	w := b.model.weights

@@ -125,7 +125,7 @@ func (n *node) activated(x *ir.Node) *ir.Node {
 	}
 }
 
-// skipNorm is a norm of the sum of two tensors and a bias. beta is the input with the shift, -1 for none. The fourth
+// skipNorm converts a norm of the sum of two tensors and a bias. beta is the input with the shift, or -1. The fourth
 // result is the sum.
 func (n *node) skipNorm(beta, bias int, simplified bool) []*value {
 	x := op.Add(n.x(0), n.x(1))

@@ -213,8 +213,8 @@ func (n *node) biasPart(x *ir.Node, i int) *ir.Node {
 	return op.Add(x, op.Narrow(n.x(3), 0, start, int(x.Type.Shape[2].Const)))
 }
 
-// groupQuery is GroupQueryAttention. Of the past, seqlens_k says how much is used; what follows it is masked. The
-// present has the past and what is new, or is the past's buffer with the new rows in it if its declared type says so.
+// groupQuery converts GroupQueryAttention. seqlens_k says how much of the past is used; the rest is masked. The present
+// has the past and the new rows. If its declared type says so, it is the past's buffer with the new rows in it.
 func groupQuery(n *node) []*value {
 	h, hkv := n.int("num_heads", 0), n.int("kv_num_heads", 0)
 	if n.has(11) || n.str("k_quant_type", "NONE") != "NONE" {

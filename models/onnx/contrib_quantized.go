@@ -128,8 +128,8 @@ func quantizedUnary(f func(n *node, x *ir.Node) *ir.Node) func(n *node) []*value
 	}
 }
 
-// integerGemm returns QGemm as a product of floats with the conversions around it, or nil if the compiler would not
-// know that as a product of integers.
+// integerGemm returns QGemm as a product of floats with the conversions around it. It returns nil if the compiler would
+// not recognise this form as a product of integers.
 func (n *node) integerGemm() *ir.Node {
 	if n.int("transA", 0) != 0 || n.float("alpha", 1) != 1 || !n.has(8) || n.typeOf(8).DType != n.typeOf(0).DType ||
 		n.typeOf(0).Rank() != 2 || n.typeOf(3).Rank() != 2 {
@@ -153,7 +153,7 @@ func (n *node) integerGemm() *ir.Node {
 	return n.asIntegers(y, 7)
 }
 
-// zeroOf returns a zero point as a number, nil if there is none.
+// zeroOf returns a zero point as a number, or nil if the node has no zero point.
 func (n *node) zeroOf(i int) *ir.Node {
 	if !n.has(i) {
 		return nil

@@ -178,8 +178,8 @@ func (n *node) conv(x, w, bias *ir.Node) *ir.Node {
 	return op.Conv3D(x, w, bias, a)
 }
 
-// transposedPads returns what is cut at the ends of the axes of a transposed convolution, and what is added at their
-// ends. output_shape and auto_pad decide it if they are given.
+// transposedPads returns the numbers of elements that are cut at the ends of the axes of a transposed convolution, and
+// those that are added at their ends. output_shape and auto_pad decide if they are given.
 func (n *node) transposedPads(x ir.Shape, kernel, stride, dilation []int) (before, after, extra []int) {
 	k := len(kernel)
 	extra = slices.Clone(n.spatial("output_padding", k, 0))

@@ -7,9 +7,9 @@ import (
 	"github.com/rlx-go/rlx/core/op"
 )
 
-// This file has ops whose results have as many rows as the data decide. Where the model declares a size, the result has
-// it. Otherwise it has the largest number of rows, and those that are not used are zero. The method has one more output
-// with the number of rows for each output that has them. See bounded.go for nodes that read such a result.
+// This file has ops whose data determine the number of rows of their results. Where the model declares a size, the
+// result has it. Otherwise it has the largest number of rows, and unused rows are zero. For each output with such rows,
+// the method has one more output with their number. See bounded.go for nodes that read such a result.
 
 const boundedNote = "without a declared size, the result has the largest one, and output NAME_count says how many rows are used"
 
@@ -46,7 +46,7 @@ func (n *node) compacted(mask *ir.Node, rows ir.Dim) *ir.Node {
 	ones := cast(mask, dtype.I64)
 	size := mask.Type.Shape[0]
 	at := op.Sub(op.Cumsum(ones, op.ScanAttrs{Axis: 0}), number(1, ones))
-	spare := n.sizeNode(rows, dtype.I64) // what is not used goes to a row after the last one
+	spare := n.sizeNode(rows, dtype.I64) // unused elements go to a row after the last one
 	at = op.Where(mask, op.Min(at, spare), spare)
 	positions := op.Iota(n.b.g, 0, ir.Type{DType: dtype.I64, Shape: ir.Shape{size}})
 	zero := op.Const(n.b.g, 0, ir.Type{DType: dtype.I64, Shape: ir.Shape{n.plus(rows, 1)}})
@@ -89,7 +89,7 @@ func compress(n *node) []*value {
 	return one(op.Gather(x, at, axis))
 }
 
-// uniqueOp is Unique of all elements: they are sorted, and those that differ from their neighbour are kept.
+// uniqueOp converts Unique of all elements. It sorts them, and keeps those that differ from their neighbour.
 func uniqueOp(n *node) []*value {
 	x := n.x(0)
 	if n.attr("axis") != nil && x.Type.Rank() != 1 {
@@ -136,8 +136,8 @@ func uniqueOp(n *node) []*value {
 	return many(all...)
 }
 
-// suppress is NonMaxSuppression. Each step takes the best box that is left in each class and drops those that overlap
-// it.
+// suppress converts NonMaxSuppression. Each step takes the best remaining box of each class and drops those that
+// overlap it.
 func suppress(n *node) []*value {
 	boxes, scores := cast(n.x(0), dtype.F32), cast(n.x(1), dtype.F32)
 	s := scores.Type.Shape // [B,C,N]

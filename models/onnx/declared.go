@@ -38,8 +38,8 @@ func (b *builder) declare(g *onnxpb.GraphProto) {
 // sameShape has ops whose result has the shape of their first input.
 var sameShape = []string{"Abs", "Cast", "CastLike", "Exp", "Identity", "Log", "Neg", "Reciprocal", "Relu", "Sqrt"}
 
-// declaredShape returns the declared shape of result i, or that of a result which has the same shape. ok is false if
-// no type is declared, or if its sizes are not known.
+// declaredShape returns the declared shape of result i, or of a result with the same shape. ok is false if no type is
+// declared, or if its sizes are not known.
 func (n *node) declaredShape(i int) (shape ir.Shape, ok bool) {
 	if i >= len(n.p.GetOutput()) || n.b.scope.outer != nil {
 		return nil, false
@@ -203,7 +203,8 @@ func whole(n *node) [][]ir.Dim {
 	return [][]ir.Dim{shape}
 }
 
-// declaredAlong returns the declared sizes of result 0 on the axes of an attribute, all axes if it has none.
+// declaredAlong returns the declared sizes of result 0 on the axes of an attribute. Without the attribute, it returns
+// those of all axes.
 func declaredAlong(n *node) [][]ir.Dim {
 	shape, ok := n.declaredShape(0)
 	if !ok {
@@ -393,7 +394,8 @@ func reducedAxes(n *node) (out [][]ir.Dim) {
 	return out
 }
 
-// blocks returns the blocks of Col2Im that have as many elements, and as many positions in the image, as there are.
+// blocks returns the possible blocks of Col2Im: those whose number of elements, and of positions in the image, are
+// those of the input.
 func blocks(n *node) (out [][]ir.Dim) {
 	shape, ok := n.declaredShape(0)
 	x := n.typeOf(0).Shape
@@ -424,7 +426,7 @@ func blocks(n *node) (out [][]ir.Dim) {
 	return out
 }
 
-// emptyKnown makes an input without elements known: it has only one value.
+// emptyKnown makes an input without elements known, because it has only one possible value.
 func emptyKnown(v *value) {
 	if v.numel() == 0 && v.typ.Rank() == 1 {
 		t := tensor.NewArray(v.typ.DType, 0).Tensor()

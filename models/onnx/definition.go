@@ -21,7 +21,7 @@ import (
 //go:embed definitions.txt
 var definitionsText string
 
-// definition says what an op takes from a version of the opset on.
+// definition describes the inputs and attributes of an op from a version of the opset on.
 type definition struct {
 	since  int64
 	inputs []parameter
@@ -127,8 +127,9 @@ type rankRange struct {
 
 var rankRanges = map[string][]rankRange{}
 
-// ranks says which ranks the inputs of ops have: for each input a rank, a range as 2-4, the least rank as 2+, one for a
-// number (rank 0, or 1 with one element), or * for all. Inputs after the last one may have any.
+// ranks declares the ranks that the inputs of ops may have. For each input it has a rank, a range such as 2-4, the
+// least rank such as 2+, "one" for a number (rank 0, or 1 with one element), or * for any rank. Inputs after the last
+// one may have any rank.
 func ranks(list string, names ...string) struct{} {
 	var out []rankRange
 	for _, s := range strings.Fields(list) {

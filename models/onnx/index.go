@@ -64,8 +64,8 @@ var (
 	})
 )
 
-// reversed returns x with the first elements along an axis in the opposite order: as many as lens says for each
-// position on the axis batch.
+// reversed returns x with the order of the first elements along an axis reversed. lens has the number of these elements
+// for each position on the axis batch.
 func (n *node) reversed(x, lens *ir.Node, axis, batch int) *ir.Node {
 	t := n.along(x.Type.Shape, axis)
 	limit := n.at(cast(lens, dtype.I64), batch, x.Type.Rank())
@@ -105,8 +105,8 @@ func (n *node) at(x *ir.Node, axis, rank int) *ir.Node {
 	return op.Reshape(x, shape)
 }
 
-// positions returns the positions, in a tensor of that shape, of the elements that have the coordinates of idx's own
-// elements, but on the axis those that idx says; i64, flat. idx may be smaller than the tensor on the other axes.
+// positions returns the positions of elements in a tensor of that shape, as i64, flat. Each element of idx selects one:
+// on the axis by its value, on the other axes by its own coordinates. On these, idx may be smaller than the tensor.
 func (n *node) positions(shape ir.Shape, idx *ir.Node, axis int) *ir.Node {
 	if idx.Type.Rank() != len(shape) {
 		n.fail("indices are %v, of a tensor of rank %d; want the same rank", idx.Type, len(shape))

@@ -6,8 +6,8 @@ import (
 	"github.com/rlx-go/rlx/core/op"
 )
 
-// lates has conversions for ops whose parameters, such as starts and pads, are not known before the model runs,
-// although the declared type of the result gives its shape. They return nil where they do not apply.
+// lates has conversions for ops whose parameters, such as starts and pads, are known only when the model runs, although
+// the declared type of the result gives its shape. They return nil where they do not apply.
 var lates map[string]func(n *node) []*value
 
 func init() { // the map refers to conversions that refer to it
@@ -30,8 +30,8 @@ func element(v *ir.Node, i int) *ir.Node {
 	return op.Reshape(cast(op.Narrow(v, 0, i, 1), dtype.I64), ir.Shape{})
 }
 
-// perAxis returns, for each axis of a tensor of that rank, the element of v whose place in axes names it, and otherwise
-// where none does. axes is nil for the first axes in order.
+// perAxis returns, for each axis of a tensor of that rank, the element of v at the place at which axes has the axis.
+// For other axes it returns otherwise. axes is nil for the first axes in order.
 func (n *node) perAxis(v, axes *ir.Node, rank int, otherwise func(a int) *ir.Node) []*ir.Node {
 	out := make([]*ir.Node, rank)
 	for a := range out {
@@ -145,7 +145,8 @@ func (n *node) fill(x *ir.Node) *ir.Node {
 	return number(0, x)
 }
 
-// padWith is Pad by a constant that is not known: what is added is where a padded mask is false.
+// padWith converts Pad by a constant that is known only at run time. The added elements are those where a padded mask
+// is false.
 func (n *node) padWith(x *ir.Node) []*value {
 	if n.str("mode", "constant") != "constant" {
 		return nil

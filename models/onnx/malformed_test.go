@@ -181,7 +181,7 @@ func lastNode(m *onnxpb.ModelProto) *onnxpb.NodeProto {
 	return m.Graph.Node[len(m.Graph.Node)-1]
 }
 
-// importMalformed imports a model and returns what is wrong about how that ends.
+// importMalformed imports a model. It returns why the outcome is wrong, or "".
 func importMalformed(path string, m *onnxpb.ModelProto) (why string) {
 	b, err := proto.Marshal(m)
 	if err != nil {

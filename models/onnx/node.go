@@ -19,7 +19,7 @@ type node struct {
 	p       *onnxpb.NodeProto
 	index   int
 	version int64    // of the op's domain
-	in      []*value // nil where the node has none; no nil at the end
+	in      []*value // nil for an absent input; the last is not nil
 	bounded []resultBound
 }
 

@@ -57,7 +57,7 @@ func (w *Weights) Param(name string) (tensor.Tensor, error) {
 // Range is a range of sizes, both ends included.
 type Range struct{ Min, Max int64 }
 
-// DefaultRange is that of a dimension for which Options.Sizes has none. Memory is planned for the upper end.
+// DefaultRange is the range of a dimension that Options.Sizes does not have. Memory is planned for the upper end.
 var DefaultRange = Range{1, 256}
 
 // Model is an imported model.
@@ -65,7 +65,7 @@ type Model struct {
 	Graph *ir.Graph
 	// Sizes are the dimensions that the model leaves open, with the names that Options.Sizes has.
 	Sizes []Size
-	// Producer is what wrote the file, such as "pytorch 2.11.0".
+	// Producer is the program that wrote the file, such as "pytorch 2.11.0".
 	Producer string
 	Opset    int64
 
@@ -128,7 +128,7 @@ func (f *File) errorf(format string, args ...any) *diag.Error {
 	return diag.New(code.GraphText, f.path, format, args...)
 }
 
-// opset returns the version of a domain that the model uses, 0 if it uses none.
+// opset returns the version of a domain that the model uses, or 0.
 func (f *File) opset(domain string) int64 {
 	for _, s := range f.proto.GetOpsetImport() {
 		if canonical(s.GetDomain()) == domain {

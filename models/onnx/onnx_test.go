@@ -188,7 +188,7 @@ func bounded(starts, ends []int64) *onnxpb.ModelProto {
 	return m
 }
 
-// TestBounded checks nodes that read a result with as many rows as the data decide.
+// TestBounded checks nodes that read a result whose number of rows the data decide.
 func TestBounded(t *testing.T) {
 	for _, c := range []struct {
 		end   int64
@@ -215,7 +215,7 @@ func TestBounded(t *testing.T) {
 	}
 }
 
-// TestErrors checks that errors name the node and what is wrong.
+// TestErrors checks that errors name the node and the fault.
 func TestErrors(t *testing.T) {
 	external := model("Relu")
 	external.Graph.Initializer = []*onnxpb.TensorProto{

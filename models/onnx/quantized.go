@@ -134,7 +134,7 @@ var (
 		return many(n.quantised(x, scale, zero, dtype.U8, 0), scale, zero)
 	})
 	_ = on("MatMulInteger", 10, func(n *node) []*value {
-		// a zero point of a vector is for the rows of a and for the columns of b
+		// a vector of zero points is for the rows of a or for the columns of b
 		a, b := n.x(0), n.x(1)
 		ca := n.centred(a, n.maybe(2), max(0, a.Type.Rank()-2))
 		cb := n.centred(b, n.maybe(3), b.Type.Rank()-1)

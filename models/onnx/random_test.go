@@ -38,8 +38,8 @@ func TestThreefry(t *testing.T) {
 	}
 }
 
-// TestMoments checks the mean, the variance and the fourth moment of each distribution, within five standard deviations
-// of what as many numbers have.
+// TestMoments checks the mean, the variance and the fourth moment of each distribution. They must lie within five
+// standard deviations of the values expected for this number of samples.
 func TestMoments(t *testing.T) {
 	const count = 20_000
 	float := func(name string, v float32) *onnxpb.AttributeProto {

@@ -10,9 +10,9 @@ import (
 	"github.com/rlx-go/rlx/core/op"
 )
 
-// A recurrent layer is the op recurrent, or a scan over time for each direction if that op does not have its
-// activations or attributes. What does not depend on the state, the product of the inputs with W, is one product before
-// it.
+// A recurrent layer becomes the op recurrent. If that op does not have its activations or attributes, it becomes a scan
+// over time for each direction. The product of the inputs with W does not depend on the state, so it is one product
+// before the scan.
 
 const recurrentNote = "other activations, clip and input_forget: the length must be known"
 
@@ -99,7 +99,7 @@ func (n *node) recurrentLayer(gates, states int64, names []string) *recurrentLay
 	return l
 }
 
-// kind returns the kind of the op recurrent that is the layer, or "" if there is none.
+// kind returns the kind of the op recurrent that computes the layer, or "".
 func (l *recurrentLayer) kind() string {
 	if l.float("clip", 0) > 0 || l.int("input_forget", 0) != 0 {
 		return ""

@@ -12,7 +12,7 @@ import (
 // conversion converts one op from an opset version on.
 type conversion struct {
 	since int64
-	note  string // what is limited, for the documentation
+	note  string // the limits, for the documentation
 	// convert returns the results of a node, in order.
 	convert func(n *node) []*value
 	// symbolic returns the results if they follow from sizes, else nil. It may be nil.
@@ -22,7 +22,7 @@ type conversion struct {
 
 var conversions = map[string][]conversion{}
 
-// register adds the conversion of an op of the default domain. note says what is limited.
+// register adds the conversion of an op of the default domain. note describes its limits.
 func register(name string, c conversion) struct{} { return registerIn("", name, c) }
 
 func registerIn(domain, name string, c conversion) struct{} {
@@ -114,7 +114,7 @@ func (n *node) spatial(name string, k, otherwise int) []int {
 	return out
 }
 
-// axis returns an axis that may count from the end as one that does not.
+// axis returns an axis counted from the beginning, for one that may count from the end.
 func (n *node) axis(a, rank int) int {
 	if a < -rank || a >= rank {
 		n.fail("axis is %d; the tensor has rank %d", a, rank)

@@ -8,8 +8,8 @@ import (
 	"github.com/rlx-go/rlx/core/op"
 )
 
-// Resize is separable. An axis is resized by op resize where that computes the same, else by a gather (nearest) or a
-// product with a matrix of weights (linear, cubic).
+// Resize is separable. Each axis is resized by op resize if that computes the same. Otherwise it is resized by a gather
+// (nearest) or by a product with a matrix of weights (linear, cubic).
 
 // The ranks of inputs.
 var (

@@ -55,8 +55,8 @@ func causalConv(n *node) []*value {
 	return many(swap(y), swap(next))
 }
 
-// linearAttention is LinearAttention: a state [B,H,K,V] that decays, to which each step adds the outer product of its
-// key and value, or of what the value lacks.
+// linearAttention converts LinearAttention. Its state [B,H,K,V] decays. Each step adds the outer product of its key and
+// its value, or of its key and the difference of the value to the state's.
 func linearAttention(n *node) []*value {
 	hq, hkv := n.int("q_num_heads", 0), n.int("kv_num_heads", 0)
 	rule := n.str("update_rule", "gated_delta")

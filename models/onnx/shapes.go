@@ -236,7 +236,7 @@ func (n *node) product(dims ir.Shape) ir.Dim {
 	return p
 }
 
-// newShape returns the shape for a reshape: 0 stands for the size that the axis has, -1 for what is left.
+// newShape returns the shape for a reshape: 0 stands for the size of the axis, -1 for the size that remains.
 func (n *node) newShape() ir.Shape {
 	x := n.typeOf(0).Shape
 	var want []ir.Dim
@@ -278,7 +278,7 @@ func (n *node) newShape() ir.Shape {
 	return out
 }
 
-// axesOf returns the axes of an attribute or, in later opsets, of input i. ok is false if there are none.
+// axesOf returns the axes of an attribute or, in later opsets, of input i. ok is false if the node has neither.
 func (n *node) axesOf(i int, rank int) (list []int, ok bool) {
 	if n.has(i) {
 		return n.axes(n.ints(i), rank), true

@@ -182,7 +182,7 @@ func (n *node) transform(x *ir.Node, length int, inverse, onesided bool) *ir.Nod
 			if inverse {
 				w /= float64(length)
 			}
-			if weigh && k > 0 && 2*k != length { // stands for its conjugate, too
+			if weigh && k > 0 && 2*k != length { // also stands for its conjugate
 				w *= 2
 			}
 			for j := range bins {

@@ -11,8 +11,9 @@ import (
 	"github.com/rlx-go/rlx/models/onnx/onnxpb"
 )
 
-// This file has element types that are stored in others: integers of 2 and 4 bits and of 16 without a sign as wider
-// integers, and floats of 8 bits and fewer as u8 with their bits. Floats can be moved, cast, quantized and dequantized.
+// This file has element types that are stored in other types: integers of 2 and 4 bits and unsigned ones of 16 bits in
+// wider integers, and the bits of floats of 8 bits and fewer in u8. Such floats can be moved, cast, quantized and
+// dequantized.
 
 // smallInts has the bits of integers that are stored in a wider type.
 var smallInts = map[onnxpb.TensorProto_DataType]struct {
@@ -80,7 +81,7 @@ func bitsOf(t int32) int {
 	return smallFloats[d].width
 }
 
-// limits returns the range of an integer type, that of narrow if it is stored in a wider one.
+// limits returns the range of an integer type, or of narrow if that is stored in a wider type.
 func limits(d dtype.DType, narrow int32) (lo, hi int64) {
 	i, ok := smallInts[onnxpb.TensorProto_DataType(narrow)]
 	switch {

@@ -112,7 +112,7 @@ func (v *value) list() (out []elem, ok bool) {
 	return out, true
 }
 
-// quotient returns a float that is an integer, or the reciprocal of one, as such.
+// quotient returns a float that is an integer, or the reciprocal of an integer, as an exact element.
 func quotient(x float64) (elem, bool) {
 	if x == float64(int64(x)) && x < 1<<40 && x > -1<<40 {
 		return integer(ir.Static(int64(x))), true

@@ -53,9 +53,9 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestImage embeds the pixels of an image on the reference and on the cpu backend, and compares with the embeddings of
-// the rows that the published processor makes of it. It also checks that the kernels of the frames are added once, when
-// the model is compiled.
+// TestImage embeds the pixels of an image on the reference and on the cpu backend. It compares the result with the
+// embeddings of the rows that the published processor makes from the image. It also checks that the kernels of the
+// frames are added once, when the model is compiled.
 func TestImage(t *testing.T) {
 	s := modeltest.Open(t, modeltest.Manifest(t, golden), dtype.F32)
 	m := modeltest.Build(t, s, golden+"config.json")

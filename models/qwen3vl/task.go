@@ -30,7 +30,7 @@ func describe(channels, frames, patch int64, cfg arch.Config) (*task.Patches, er
 		merge = 2
 	}
 	t.Merge = int(merge)
-	t.MaxSide = max(1, int(math.Sqrt(maxPatches))/t.Merge) // a square image then has as many patches as rows may have
+	t.MaxSide = max(1, int(math.Sqrt(maxPatches))/t.Merge) // a square image then has at most maxPatches patches
 	var file arch.Config
 	raw, ok, err := cfg.File(processor, 1<<20)
 	if err == nil && ok {

@@ -9,6 +9,7 @@ import (
 	"github.com/rlx-go/rlx/core/op"
 	"github.com/rlx-go/rlx/models/arch"
 	"github.com/rlx-go/rlx/models/nn"
+	"github.com/rlx-go/rlx/models/promptable"
 )
 
 // config holds the sizes and options of a SAM. Nearly all come from tensor shapes; keys lists the others.
@@ -29,7 +30,7 @@ type config struct {
 
 	// Of the prompt encoder and the mask decoder.
 	masks         int64    // mask tokens
-	maskChannels  [2]int64 // between the convolutions of a mask prompt; 0 if the checkpoint has none
+	maskChannels  [2]int64 // between the convolutions of a mask prompt; 0 if the checkpoint has no such convolutions
 	decoderLayers int64
 	decoderHeads  int64
 	decoderHidden int64
@@ -83,30 +84,6 @@ var keys = map[string]string{
 	keyGrid:         "side of the image in tokens, for a checkpoint without an encoder (default 64)",
 }
 
-// maxSize bounds every size that is read from a tensor. It exceeds every model, and products of two sizes cannot
-// overflow.
-const maxSize = 1 << 20
-
-// dims returns the shape of a tensor and checks its rank.
-func dims(w *nn.Weights, name, want string, rank int) ([]int64, error) {
-	t, ok := w.Type(name)
-	if !ok {
-		return nil, diag.New(arch.ErrTensor, w.Source(name), "tensor is missing; expected %s", want)
-	}
-	if len(t.Shape) != rank {
-		return nil, diag.New(arch.ErrTensor, w.Source(name), "tensor is %v; expected %s", t, want)
-	}
-	out := make([]int64, rank)
-	for i, d := range t.Shape {
-		out[i] = d.Const
-		if d.Const < 1 || d.Const > maxSize {
-			return nil, diag.New(arch.ErrTensor, w.Source(name), "tensor is %v; expected %s with dims from 1 to %d", t,
-				want, maxSize)
-		}
-	}
-	return out, nil
-}
-
 // readConfig derives the sizes from shapes and checks the configuration against them.
 func readConfig(w *nn.Weights, n naming, p parts, cfg arch.Config) (config, error) {
 	c := config{parts: p, images: 1}
@@ -119,7 +96,7 @@ func readConfig(w *nn.Weights, n naming, p parts, cfg arch.Config) (config, erro
 		return c,
 			diag.New(arch.ErrConfig, cfg.Origin(keyBatch),
 				"%s is %d images, and the checkpoint has no image encoder; leave it out, because decode_batch takes up to %d prompts in any case",
-				keyBatch, c.images, maxPrompts)
+				keyBatch, c.images, promptable.MaxPrompts)
 	}
 	if p.encoder {
 		if err := c.readEncoder(w, cfg); err != nil {
@@ -136,7 +113,7 @@ func readConfig(w *nn.Weights, n naming, p parts, cfg arch.Config) (config, erro
 
 // readDecoder reads the sizes of the prompt encoder and the mask decoder.
 func (c *config) readDecoder(w *nn.Weights, n naming, cfg arch.Config) error {
-	tokens, err := dims(w, "mask_decoder.mask_tokens.weight", "[masks, channels]", 2)
+	tokens, err := w.Dims("mask_decoder.mask_tokens.weight", "[masks, channels]", 2)
 	if err != nil {
 		return err
 	}
@@ -163,12 +140,12 @@ func (c *config) readDecoder(w *nn.Weights, n naming, cfg arch.Config) error {
 	for has := true; has; c.decoderLayers++ {
 		_, has = w.Type(fmt.Sprintf("mask_decoder.transformer.layers.%d.norm1.weight", c.decoderLayers+1))
 	}
-	mlp, err := dims(w, "mask_decoder.transformer.layers.0.mlp.lin1.weight", "[hidden, channels]", 2)
+	mlp, err := w.Dims("mask_decoder.transformer.layers.0.mlp.lin1.weight", "[hidden, channels]", 2)
 	if err != nil {
 		return err
 	}
 	c.decoderHidden, c.iouLayers = mlp[0], n.iouLayers
-	iou, err := dims(w, "mask_decoder.iou_prediction_head.layers.0.weight", "[hidden, channels]", 2)
+	iou, err := w.Dims("mask_decoder.iou_prediction_head.layers.0.weight", "[hidden, channels]", 2)
 	if err != nil {
 		return err
 	}
@@ -180,7 +157,7 @@ func (c *config) readDecoder(w *nn.Weights, n naming, cfg arch.Config) error {
 		if _, ok := w.Type(name); !ok && i == 0 {
 			return nil // no mask prompts
 		}
-		conv, err := dims(w, name, "[out, in, 2, 2]", 4)
+		conv, err := w.Dims(name, "[out, in, 2, 2]", 4)
 		if err != nil {
 			return err
 		}

@@ -21,7 +21,7 @@ func (c *config) readEncoder(w *nn.Weights, cfg arch.Config) error {
 		}
 		*flag = v || !ok
 	}
-	patch, err := dims(w, "image_encoder.patch_embed.proj.weight", "[width, 3, patch, patch]", 4)
+	patch, err := w.Dims("image_encoder.patch_embed.proj.weight", "[width, 3, patch, patch]", 4)
 	if err != nil {
 		return err
 	}
@@ -36,7 +36,7 @@ func (c *config) readEncoder(w *nn.Weights, cfg arch.Config) error {
 	if err := c.readBlocks(w, cfg); err != nil {
 		return err
 	}
-	neck, err := dims(w, "image_encoder.neck.0.weight", "[channels, width, 1, 1]", 4)
+	neck, err := w.Dims("image_encoder.neck.0.weight", "[channels, width, 1, 1]", 4)
 	if err != nil {
 		return err
 	}
@@ -54,7 +54,7 @@ func (c *config) readGrid(w *nn.Weights, cfg arch.Config) error {
 		w.Skip(fmt.Sprintf("absolute positions, which %s=false leaves out", keyAbsPos), absPos)
 		return c.readImageSize(cfg)
 	}
-	pos, err := dims(w, absPos, "[1, grid, grid, width]", 4)
+	pos, err := w.Dims(absPos, "[1, grid, grid, width]", 4)
 	if err != nil {
 		if e, ok := err.(*diag.Error); ok {
 			e.WithHint("if the encoder has no absolute positions, say so with --set %s=false or in config.json",
@@ -111,7 +111,7 @@ func (c *config) readBlocks(w *nn.Weights, cfg arch.Config) error {
 		} else {
 			c.windows = append(c.windows, 0)
 		}
-		mlp, err := dims(w, block+"mlp.lin1.weight", "[hidden, width]", 2)
+		mlp, err := w.Dims(block+"mlp.lin1.weight", "[hidden, width]", 2)
 		if err != nil {
 			return err
 		}
@@ -144,7 +144,7 @@ func (c *config) readTables(w *nn.Weights, attn string) error {
 // readRelPos derives heads and window of a block from its table of relative positions. The table has 2n-1 rows, where n
 // is the side of the area that queries attend to, and one column for each element of a head.
 func (c *config) readRelPos(w *nn.Weights, name string) error {
-	rel, err := dims(w, name, "[2*window-1, head width]", 2)
+	rel, err := w.Dims(name, "[2*window-1, head width]", 2)
 	if err != nil {
 		if e, ok := err.(*diag.Error); ok {
 			e.WithHint("if the encoder has no relative positions, say so with --set %s=false or in config.json",

@@ -6,10 +6,8 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
 	"github.com/rlx-go/rlx/models/nn"
+	"github.com/rlx-go/rlx/models/promptable"
 )
-
-// neckEps is the epsilon of LayerNorm2d in the original code and in Transformers.
-const neckEps = 1e-6
 
 // encode maps image [1,3,S,S], normalised pixels, to embeddings [1,C,g,g].
 func encode(c config, root nn.Scope) { encodeImages(c, root, ir.Static(1)) }
@@ -49,7 +47,7 @@ func block(c config, s nn.Scope, x *ir.Node, window int) *ir.Node {
 	return op.Add(x, s.At("mlp").MLP(h, "lin1", "lin2", c.hidden, c.width, c.encoderAct)).Named(s.Path())
 }
 
-// relPos returns a table of relative positions. If the checkpoint has none or it is not used, the table is zero,
+// relPos returns a table of relative positions. If the checkpoint has no table or does not use it, the result is zero,
 // because only attention with tables is fused.
 func relPos(c config, attn nn.Scope, used bool, name string, window int) *ir.Node {
 	side := c.grid
@@ -66,12 +64,12 @@ func relPos(c config, attn nn.Scope, used bool, name string, window int) *ir.Nod
 func neck(c config, s nn.Scope, x *ir.Node) *ir.Node {
 	w := s.Param("0.weight", c.embed, c.width, 1, 1)
 	x = hir.Linear(x, op.Reshape(w, ir.ShapeOf(c.embed, c.width)), nil, "").Named(s.At(0).Path()) // a 1x1 convolution
-	x = hir.LayerNorm2d(x, s.Param("1.weight", c.embed), s.Param("1.bias", c.embed), neckEps, "nhwc").Named(
+	x = hir.LayerNorm2d(x, s.Param("1.weight", c.embed), s.Param("1.bias", c.embed), promptable.NormEps, "nhwc").Named(
 		s.At(1).Path())
 	x = op.Conv2D(x, s.Param("2.weight", c.embed, c.embed, 3, 3), nil,
 		op.ConvAttrs{Stride: []int{1, 1}, Padding: []int{1, 1}, Dilation: []int{1, 1}, Layout: "nhwc"}).Named(s.At(
 		2).Path())
-	x = hir.LayerNorm2d(x, s.Param("3.weight", c.embed), s.Param("3.bias", c.embed), neckEps, "nhwc").Named(
+	x = hir.LayerNorm2d(x, s.Param("3.weight", c.embed), s.Param("3.bias", c.embed), promptable.NormEps, "nhwc").Named(
 		s.At(3).Path())
 	return op.Transpose(x, 0, 3, 1, 2)
 }

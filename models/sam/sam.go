@@ -14,6 +14,7 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/models/arch"
 	"github.com/rlx-go/rlx/models/nn"
+	"github.com/rlx-go/rlx/models/promptable"
 )
 
 var _ = arch.Register(arch.Architecture{
@@ -24,8 +25,8 @@ var _ = arch.Register(arch.Architecture{
 const absPos = "image_encoder.pos_embed"
 
 // landmarks lists tensors that together only a SAM v1 has: those of the image encoder, and those of the prompt encoder
-// and the mask decoder. Either half may be a checkpoint of its own. The first may be missing if the configuration says
-// so.
+// and the mask decoder. A checkpoint may have only one of these halves. The first landmark may be missing if the
+// configuration says so.
 var landmarks = struct{ encoder, decoder []string }{
 	[]string{
 		absPos, "image_encoder.patch_embed.proj.weight", "image_encoder.blocks.0.norm1.weight",
@@ -75,6 +76,9 @@ func recognise(c arch.Checkpoint) arch.Evidence {
 		if len(missing)+len(usual) < len(half) {
 			e.Missing, e.Usual = append(e.Missing, missing...), append(e.Usual, usual...)
 		}
+	}
+	if _, ok := c.Type("mask_decoder.obj_score_token.weight"); ok { // the decoder of a SAM 2
+		e.Found = nil
 	}
 	if len(e.Found) == 0 {
 		e.Missing = []string{n.rename(landmarks.encoder[0])[0], n.rename(landmarks.decoder[0])[0]}
@@ -140,7 +144,7 @@ func build(ckpt arch.Checkpoint, cfg arch.Config) (*arch.Model, error) {
 		return nil, err
 	}
 	m := &arch.Model{Arch: "sam", Facts: c.facts(n, cfg)}
-	points := ir.Sym{Name: "N", Min: 1, Max: maxPoints}
+	points := ir.Sym{Name: "N", Min: 1, Max: promptable.MaxPoints}
 	for _, method := range []struct {
 		name  string
 		has   bool
@@ -150,7 +154,8 @@ func build(ckpt arch.Checkpoint, cfg arch.Config) (*arch.Model, error) {
 		{"encode", c.parts.encoder, nil, encode},
 		{"encode_batch", c.parts.encoder && c.images > 1, ir.Syms{{Name: "B", Min: 1, Max: c.images}}, encodeBatch},
 		{"decode", c.parts.decoder, ir.Syms{points}, decode},
-		{"decode_batch", c.parts.decoder, ir.Syms{points, {Name: "P", Min: 1, Max: maxPrompts}}, decodeBatch},
+		{"decode_batch", c.parts.decoder, ir.Syms{points, {Name: "P", Min: 1, Max: promptable.MaxPrompts}},
+			decodeBatch},
 	} {
 		if !method.has {
 			continue

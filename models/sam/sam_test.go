@@ -108,8 +108,8 @@ func TestBatch(t *testing.T) {
 	}
 }
 
-// TestImages checks that images in one run give the same embeddings as each alone, on every target, with windows that
-// extend beyond the grid and without tables.
+// TestImages checks that several images in one run give the same embeddings as each image alone, on every target, with
+// windows that extend beyond the grid and without tables.
 func TestImages(t *testing.T) {
 	for _, name := range []string{"sam_tiny", "sam_flags"} {
 		c := modeltest.OpenSAM(t, goldens+name)

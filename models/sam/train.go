@@ -60,7 +60,9 @@ func training(c config, w *nn.Weights, m *arch.Model, o arch.TrainOptions) (*arc
 // weight [B,1,h,w] is 0 where the square shows no image, and otherwise 1.
 type maskLoss struct{ logits, predicted, target, weight *ir.Node }
 
-func (l *maskLoss) number(v float64) *ir.Node { return scalar(l.logits.Graph, v) }
+func (l *maskLoss) number(v float64) *ir.Node {
+	return op.Const(l.logits.Graph, v, ir.TypeOf(dtype.F32))
+}
 
 // sum returns the weighted sum of x over the pixels, [B,M] or [B,1].
 func (l *maskLoss) sum(x *ir.Node) *ir.Node { return op.ReduceSum(op.Mul(x, l.weight), false, 2, 3) }

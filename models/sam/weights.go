@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/rlx-go/rlx/models/promptable"
 )
 
 // transformersNames rewrites our names, which are those of the original release, to those of the Transformers library.
@@ -52,7 +54,7 @@ const sharedPositions = "shared_image_embedding.positional_embedding"
 func transformersName(iouLayers int64) func(name string) []string {
 	return func(name string) []string {
 		if m := mlpLayer.FindStringSubmatch(name); m != nil {
-			layers, i := int64(hyperLayers), m[3]
+			layers, i := int64(promptable.HyperLayers), m[3]
 			if m[2] == "iou_prediction_head" {
 				layers = iouLayers
 			}

@@ -73,8 +73,8 @@ var otherParts = []struct{ prefix, reason string }{
 
 const part = "{q,k,v}"
 
-// rules rewrite our names to those of the Transformers library, which has three tensors for q, k and v. These are
-// joined: part stands for their letters.
+// rules rewrite our names to the names of the Transformers library. The library has three tensors for q, k and v, which
+// are joined: part stands for their letters.
 var rules = []struct {
 	re *regexp.Regexp
 	to string

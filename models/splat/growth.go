@@ -9,12 +9,12 @@ import (
 	"github.com/rlx-go/rlx/task"
 )
 
-// observe adds what growing a scene needs to a step: for each splat, the sum over the steps of the length of the
-// gradient of the loss by its place in the image, whose sides are from -1 to 1, and the number of steps in which it had
-// a gradient (Kerbl et al. 2023, section 5.2).
+// observe adds the values to a step that growing a scene needs. For each splat, these are the sum over the steps of the
+// length of the gradient of the loss by its place in the image, whose sides are from -1 to 1, and the number of steps
+// in which it had a gradient (Kerbl et al. 2023, section 5.2).
 //
-// In camera coordinates (x, y, z) a centre is shown at (x/z*focal, y/z*focal), so that at a constant z the gradient by
-// the place is z/focal times the gradient by x and y.
+// In camera coordinates (x, y, z) a centre is shown at (x/z*focal, y/z*focal). So at a constant z, the gradient by the
+// place is z/focal times the gradient by x and y.
 func (s *scene) observe(g *ir.Graph, values, gradients map[string]*ir.Node) {
 	var meta *ir.Node
 	for _, n := range g.Inputs() {

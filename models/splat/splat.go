@@ -163,7 +163,7 @@ func (s *scene) names(part string) []string {
 	return numbered("f_rest_", 3*(s.terms-1))
 }
 
-// parts lists what the scene consists of.
+// parts lists the names of the scene's values.
 func (s *scene) parts() []string { return (&task.TrainSplats{Terms: s.terms}).Trained() }
 
 // columns divides the vertices into parts [n, properties of the part].

@@ -61,8 +61,9 @@ func random(rng *rand.Rand, n, columns int) (rows [][]float32) {
 	return rows
 }
 
-// TestColors renders files of each degree of harmonics. For each splat alone, at its own pixel and nearly opaque, the
-// colour is that of eval_sh in the published code for 3D Gaussian splatting, whose direction is position - camera.
+// TestColors renders files of each degree of harmonics. It checks each splat alone, at its own pixel and nearly opaque.
+// Its colour must be the result of eval_sh in the published code for 3D Gaussian splatting, whose direction is position
+// - camera.
 func TestColors(t *testing.T) {
 	for degree, rest := range []int{0, 9, 24, 45} {
 		rng := rand.New(rand.NewPCG(uint64(degree), 9))
@@ -175,7 +176,7 @@ func build(t *testing.T, c *weights.Checkpoint, settings ...string) *arch.Model 
 }
 
 // TestPreview checks that the preview is every third pixel of the image in both directions, and that small images have
-// none. Where a size is a multiple of 3, the rays of these pixels are the same.
+// no preview. Where a size is a multiple of 3, the rays of these pixels are the same.
 func TestPreview(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 9))
 	names := properties(9)

@@ -15,11 +15,11 @@ import (
 	"github.com/rlx-go/rlx/task"
 )
 
-// Fit is what rlxc --train says about a scene: splats=N,degree=D,dssim=X,begin=M.
+// Fit has the options of a scene from rlxc --train: splats=N,degree=D,dssim=X,begin=M.
 type Fit struct {
 	Splats int // the most that the scene can have; 0 for those of the file
 	Begin  int // how many there are at first, at most Splats; 0 for all
-	// Degree is that of the harmonics of a colour, 0 to 3. -1 stands for that of the file.
+	// Degree is the degree of the harmonics of a colour, 0 to 3. -1 means the degree of the file.
 	Degree int
 	// DSSIM is the share of the structural dissimilarity in the loss; the rest is the mean absolute difference.
 	DSSIM float64
@@ -181,7 +181,7 @@ func (p *pictures) loss(share float64) *ir.Node {
 	return op.Add(op.Mul(absolute, p.number(1-share)), op.Mul(similar, p.number(share)))
 }
 
-// squares returns the mean squared difference of what a screen can show.
+// squares returns the mean squared difference of the parts of the colours that a screen can show.
 func (p *pictures) squares() *ir.Node {
 	return p.weighted(op.Square(op.Sub(op.Clamp(p.got, 0, 1), op.Clamp(p.target, 0, 1))))
 }

@@ -1,6 +1,6 @@
-// Package views opens a folder of images from known cameras as a checkpoint: a scene of Gaussian splats to begin with,
-// at the points that COLMAP found, or at random places that the cameras see. Package models/splat knows what the
-// columns mean.
+// Package views opens a folder of images from known cameras as a checkpoint: a scene of Gaussian splats with which
+// training begins. The splats are at the points that COLMAP found, or at random places that the cameras see. Package
+// models/splat knows the meaning of the columns.
 package views
 
 import (
@@ -31,8 +31,8 @@ func Bytes(n, degree int) int64 {
 	return int64(n) * int64(4*(11+3*terms*terms)+128)
 }
 
-// Open opens a folder. The scene has n splats, or if n is 0 one for each of COLMAP's points, with harmonics of a degree
-// from 0 to 3; -1 stands for 0. The size of the images is that of the first camera. Errors are *diag.Error with
+// Open opens a folder. The scene has n splats, or one for each of COLMAP's points if n is 0. degree is the degree of
+// the harmonics, from 0 to 3; -1 means 0. The images have the size of the first camera. Errors are *diag.Error with
 // code.Views.
 func Open(path string, n, degree int) (*weights.Checkpoint, error) {
 	set, err := views.Open(path)
@@ -88,7 +88,7 @@ func begin(set *views.Set, n int) []views.Point {
 		}
 		return points[:n]
 	}
-	// copies near the points make up for those that lack
+	// copies near the points replace points that are lacking
 	near := spacing(points)
 	for have := len(points); len(points) < n; {
 		i := r.IntN(have)
@@ -101,7 +101,8 @@ func begin(set *views.Set, n int) []views.Point {
 	return points
 }
 
-// random returns points in the cube about the place at which the cameras look. Its size is what they see there.
+// random returns points in a cube about the place at which the cameras look. The cube has the size of the part that
+// they see there.
 func random(all []views.View, n int, r *rand.Rand) (out []views.Point) {
 	center, half := seen(all)
 	for range n {

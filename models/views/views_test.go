@@ -16,7 +16,7 @@ import (
 	"github.com/rlx-go/rlx/internal/views"
 )
 
-// TestSpacing compares the distances with those that trying all pairs finds, also for points in one place.
+// TestSpacing compares the distances with the result of trying all pairs, also for points in one place.
 func TestSpacing(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 2))
 	for _, n := range []int{1, 2, 3, 4, 5, 50, 333} {

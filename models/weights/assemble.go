@@ -47,8 +47,8 @@ func Assemble(path string, files []File, parts []Part, own map[string][]byte) (*
 	return c, nil
 }
 
-// Own returns a file inside the checkpoint, under its name in Transformers. ok is false if there is none, as in every
-// checkpoint of safetensors.
+// Own returns a file inside the checkpoint, under its name in Transformers. ok is false if the checkpoint contains no
+// such file. A checkpoint of safetensors never does.
 func (c *Checkpoint) Own(name string) (data []byte, ok bool) {
 	data, ok = c.own[name]
 	return data, ok

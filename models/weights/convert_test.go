@@ -47,8 +47,8 @@ func nearest16(d dtype.DType, x float64) uint16 {
 	if d == dtype.BF16 {
 		inf = 0x7f80
 	}
-	// Codes of non-negative values ascend with the value. The code of infinity stands for the next value above the
-	// largest finite one.
+	// Codes of non-negative values ascend with the value. The code of infinity stands for the value after the largest
+	// finite one.
 	at := func(i int) float64 {
 		if i == int(inf) {
 			return 2*value16(d, inf-1) - value16(d, inf-2)

@@ -8,8 +8,8 @@ import (
 	"github.com/rlx-go/rlx/models/arch"
 )
 
-// TestJoin checks that a joined name gives the rows of its parts in the order of the name, and only parts of one type
-// and shape can be joined.
+// TestJoin checks that a joined name gives the rows of its parts in the order of the name, and that only parts of one
+// type and shape can be joined.
 func TestJoin(t *testing.T) {
 	header := `{"a":{"dtype":"U8","shape":[2,3],"data_offsets":[0,6]},"b":{"dtype":"U8","shape":[2,3],"data_offsets":[6,12]},` +
 		`"wide":{"dtype":"U8","shape":[3,2],"data_offsets":[12,18]},"signed":{"dtype":"I8","shape":[2,3],"data_offsets":[18,24]},` +

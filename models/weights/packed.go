@@ -92,7 +92,7 @@ type Packing struct {
 	Name          string      // of the tensor
 	DType         dtype.DType // element type in the artifact
 	Before, After int64       // bytes
-	// Error is the root mean square of the differences divided by that of the values.
+	// Error is the root mean square of the differences, divided by the root mean square of the values.
 	Error float64
 }
 

@@ -169,8 +169,7 @@ func (c *Checkpoint) Path() string { return c.path }
 // Names returns the names of the tensors in ascending order. The caller must not change it.
 func (c *Checkpoint) Names() []string { return c.names }
 
-// Info describes a tensor. ok is false if there is none with that name. Here and below a name may be joined
-// (arch.Join).
+// Info describes a tensor. ok is false if no tensor has that name. Here and below a name may be joined (arch.Join).
 func (c *Checkpoint) Info(name string) (info Info, ok bool) {
 	t, ok := c.find(name)
 	return t.Info, ok

@@ -95,7 +95,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestTruncated checks that every truncation of a valid file is refused, and every file that is one byte longer.
+// TestTruncated checks that every truncation of a valid file is refused, and every file with one additional byte.
 func TestTruncated(t *testing.T) {
 	dir, good := t.TempDir(), file(two, 12)
 	for n := range good {

@@ -3,6 +3,7 @@
 import gc
 import os
 import signal
+import socket
 import threading
 
 import numpy as np
@@ -256,3 +257,11 @@ def test_interrupted(llama):
                 pass
             g.reset()
     assert not g._bridge.calls
+
+
+def test_no_unix_sockets(monkeypatch):  # as in Python for Windows
+    monkeypatch.delattr(socket, "AF_UNIX")
+    monkeypatch.setattr(_bridge, "_bridge", None)
+    with pytest.raises(errors.BackendError, match="no Unix sockets on this system") as e:
+        rlx.load(__file__)
+    assert e.value.code == "RLX5113"

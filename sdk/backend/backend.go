@@ -60,8 +60,8 @@ type Kernel struct {
 	// Takes has the rules, each as in a target description but without "run" and the op's name: "(f32)", "(f32, i32) if
 	// axis = 0".
 	Takes []string
-	// Run computes a step. An error says which value of an operand is bad, such as an index out of range; messages get
-	// the op's name in front.
+	// Run computes a step. Its error says which value of an operand is bad, such as an index out of range. The op's
+	// name is put in front of the message.
 	Run func(c *Call) error
 	// Prepare, in place of Run, is called for each node when a program is loaded. It may make tables, and returns the
 	// function that runs the node.
@@ -76,9 +76,9 @@ type Call struct {
 	// Node is the step's node. Its attributes are Node.Attrs, for example op.SoftmaxAttrs.
 	Node *ir.Node
 	// In and Out are the operands and results, dense and row-major; View makes slices of their elements. In has a place
-	// for each operand that the op declares; that of an absent one is the zero Tensor, and nil in Node.In. A result may
-	// have the memory of an operand: of any if the op is elementwise, of the residual of fused_matmul, and of the state
-	// that an op such as kv_append updates.
+	// for each operand that the op declares. The place of an absent operand holds the zero Tensor, and nil in Node.In.
+	// A result may share the memory of an operand: of any operand if the op is elementwise, of the residual of
+	// fused_matmul, and of the state that an op such as kv_append updates.
 	In, Out []tensor.Tensor
 	// Scratch is memory for the kernel's own use, aligned to 64 bytes. Its contents are undefined.
 	Scratch []byte
@@ -89,9 +89,9 @@ type Call struct {
 // View returns the elements of a tensor without copying them. It panics if T is not the element type's size.
 func View[T tensor.Element](t tensor.Tensor) []T { return tensor.View[T](t.Data) }
 
-// Attr returns the value of a node's attribute: a bool, int64, float64, string, []int64 or dtype.DType. Those of a
-// custom op are the ones of its definition. It is nil if there is none of that name. A kernel that needs speed asks in
-// Prepare, not in each call.
+// Attr returns the value of a node's attribute: a bool, int64, float64, string, []int64 or dtype.DType. For a custom
+// op, the attributes are those of its definition. Attr returns nil if the node has no attribute of that name. It is
+// slow: a fast kernel calls it in Prepare, not in each call.
 func Attr(n *ir.Node, name string) any {
 	list := n.Op.Attrs(n.Attrs)
 	if a, ok := n.Attrs.(op.CustomAttrs); ok {

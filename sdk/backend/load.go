@@ -91,7 +91,7 @@ func (b *backend) find(n *ir.Node) (run func(*Call) error, native bool, err erro
 	}
 }
 
-// scratch returns the bytes of Call.Scratch that a node needs, and what its definition allocates besides.
+// scratch returns the bytes of Call.Scratch that a node needs, and those that its definition allocates in addition.
 func (b *backend) scratch(n *ir.Node, native bool) (scratch, own int64) {
 	if !native {
 		return n.EvalMemory()
@@ -137,8 +137,8 @@ func (x *executable) SetWeights(ctx context.Context, w device.NewWeights) error 
 // Kernels reports which ops have a kernel.
 func (x *executable) Kernels() []device.Kernel { return x.kernels }
 
-// Memory returns an upper bound of the scratch memory, in bytes.
-// garbage of definitions: see runner.Reference
+// Memory returns an upper bound of the scratch memory, in bytes. A quarter of own is for garbage that definitions
+// leave; see runner.Reference.
 func (x *executable) Memory() int64 { return x.memory + x.own + x.own/4 }
 
 // Close frees the memory.

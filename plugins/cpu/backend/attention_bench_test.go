@@ -14,7 +14,7 @@ import (
 )
 
 // BenchmarkGenerate runs attention of one query over a key-value cache. MB/s counts the keys and values that the query
-// sees. The case sum adds up as much memory as 32,768 f32 positions take, for the bandwidth to compare with.
+// sees. The case sum adds up as much memory as 32,768 f32 positions take, to show the memory bandwidth.
 func BenchmarkGenerate(b *testing.B) {
 	const heads, kv, d = 32, 8, 128
 	run := func(name string, bytes int64, threads int, make func(g *ir.Graph) *ir.Node) {

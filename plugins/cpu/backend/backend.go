@@ -38,7 +38,7 @@ type kernel struct {
 	// node.
 	prepare func(n *ir.Node) func(c *call) error
 	// joins is set if the op can be a product that runs jointly with others; see joint.go. ok is false if the node is
-	// none.
+	// not such a product.
 	joins func(n *ir.Node) (s jointStep, ok bool)
 	// scratch returns how much memory the kernel needs beside its operands, at the upper bounds of the node's symbolic
 	// sizes. Nil means that the need does not grow with the sizes.
@@ -116,8 +116,8 @@ func find(n *ir.Node) (run func(*call) error, native bool, err error) {
 	}
 }
 
-// Every processor supports both precisions. One without instructions for bfloat16 rounds the operands and multiplies in
-// f32.
+// Every processor supports both precisions. A processor without instructions for bfloat16 rounds the operands and
+// multiplies in f32.
 var precisions = []string{product.Float32.String(), product.BFloat16.String()}
 
 // Backend is the cpu backend.
@@ -198,7 +198,7 @@ func (x *executable) prepare() error {
 	return nil
 }
 
-// findAll finds the function that runs each step, also in loops, and adds up what they need.
+// findAll finds the function that runs each step, also in loops, and adds up the memory that they need.
 func (x *executable) findAll(sum *need) error {
 	x.native = make([]bool, len(x.program.Steps))
 	for i, s := range x.program.Steps {

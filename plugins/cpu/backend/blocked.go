@@ -94,14 +94,14 @@ func (x *executable) overlaps(n *ir.Node) bool {
 }
 
 // blockSide is the number of rows and columns of a block. Rows are padded to a multiple of it. bfloat16 halves the
-// size, so the padded value fits where the float32 value was planned if it has at least blockSide rows.
+// size. So if the value has at least blockSide rows, the padded value fits the place that was planned for float32.
 const blockSide = 32
 
 // fitsBlocked reports whether a [rows, cols] value can be stored blocked in the memory planned for it.
 func fitsBlocked(rows, cols int) bool { return rows >= blockSide && cols > 0 && cols%blockSide == 0 }
 
-// param returns the parameter that n is, or is a view of; nil if there is none. A parameter changes only
-// when SetWeights replaces it, so it can be packed once.
+// param returns the parameter that n is, or of which n is a view; otherwise nil. A parameter changes only when
+// SetWeights replaces it, so it can be packed once.
 func param(n *ir.Node) *ir.Node {
 	for {
 		if _, view := n.View(); !view {

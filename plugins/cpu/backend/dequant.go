@@ -140,8 +140,8 @@ func schemeProduct(n *ir.Node) func(*call) error {
 	}
 }
 
-// dequantScratch returns the scratch memory of products with quantised weights: that of a product of all rows, or of
-// the rows of each group, and the activations rounded to 8 bits.
+// dequantScratch returns the scratch memory of products with quantised weights: the memory of a product of all rows, or
+// of the rows of each group, and the activations rounded to 8 bits.
 func dequantScratch(p *pool.Pool, n *ir.Node, precision product.Precision) pool.Size {
 	syms := n.Graph.Syms
 	x, w := syms.Largest(n.In[0].Type.Shape), syms.Largest(n.In[1].Type.Shape)

@@ -94,8 +94,8 @@ func (x *executable) makeRunner(weights, arena []byte) {
 	x.makeLoops(weights)
 }
 
-// bound updates what calls have stored for their last shapes and memory. Observers read values, so none is blocked
-// then.
+// bound updates the data that calls have stored for their last shapes and memory. Observers read values, so with an
+// observer no value is blocked.
 func (x *executable) bound(observed bool) {
 	for i := range x.calls {
 		c := &x.calls[i]

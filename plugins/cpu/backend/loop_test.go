@@ -34,7 +34,7 @@ func outputsOf(t *testing.T, p *program.Program, weights []byte, threads int, sy
 		in[n.Name].Store(r.IO[inputs[i].Offset:][:inputs[i].Bytes])
 	}
 	var out []byte
-	for range 2 { // the second run finds what the first has left
+	for range 2 { // the second run finds the memory as the first has left it
 		out = nil
 		if _, err := e.Run(context.Background(), r); err != nil {
 			return nil, err
@@ -191,8 +191,8 @@ func TestLoopWeights(t *testing.T) {
 	}
 }
 
-// TestLoopStops checks that a loop of 2^31-1 iterations ends when its context does, reports that it goes on, and names
-// the iteration and the step of an error.
+// TestLoopStops checks that a loop of 2^31-1 iterations reports progress and ends when its context does, and that an
+// error names the iteration and the step.
 func TestLoopStops(t *testing.T) {
 	g, err := ir.Parse(`graph step
 i = input : i32[]
@@ -306,9 +306,9 @@ return y=y
 	}
 }
 
-// TestLoopHoist checks that what moves out of loops gives the bits that it gives in them: a graph with loops that
-// compute what does not change in each iteration, against one in which it changes as far as the compiler knows, by
-// a zero that only the run knows.
+// TestLoopHoist checks that values that move out of loops keep their bits. It compares two graphs. In one, loops
+// compute values that do not change. In the other, the same values change as far as the compiler knows, by a zero that
+// only the run knows.
 func TestLoopHoist(t *testing.T) {
 	const text = `graph far
 sym N = 1..6

@@ -8,7 +8,7 @@ import (
 	"github.com/rlx-go/rlx/plugins/cpu/kernels/isa"
 )
 
-// features lists the instruction sets of the processor, up to the one that kernels use. RLX_CPU_FEATURES can choose a
+// features lists the instruction sets of the processor, up to the set that kernels use. RLX_CPU_FEATURES can choose a
 // lower one.
 func features() []string {
 	all := isa.Features()
@@ -19,7 +19,7 @@ func features() []string {
 }
 
 // levels lists the processor levels that an artifact can require, highest first. A processor has a level if it has this
-// architecture and this instruction set; an empty one means that the architecture suffices.
+// architecture and this instruction set. An empty set means that the architecture suffices.
 var levels = []struct{ level, arch, features string }{
 	{"x86-64-v4", "amd64", "avx512"},
 	{"x86-64-v3", "amd64", "avx2"},

@@ -68,7 +68,7 @@ var (
 			}})
 )
 
-// resizeScratch returns the scratch memory of linear interpolation; nearest needs none.
+// resizeScratch returns the scratch memory of linear interpolation. Nearest needs no scratch memory.
 func resizeScratch(p *pool.Pool, n *ir.Node, _ product.Precision) (r pool.Size) {
 	if n.Attrs.(op.ResizeAttrs).Mode == op.ResizeLinear {
 		shape := n.Graph.Syms.Largest(n.Type.Shape)

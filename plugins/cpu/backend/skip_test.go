@@ -40,8 +40,9 @@ func compiledAs(t testing.TB, g *ir.Graph, unroll int) (*program.Program, []byte
 	return r.Programs[0], weights
 }
 
-// skipping runs a program twice with the same inputs: all steps, and those that the conditions leave. The second run
-// begins with an arena full of NaN. It returns the number of steps of each. The outputs must have the same bits.
+// skipping runs a program twice with the same inputs: first all steps, then only the steps that the conditions leave.
+// The second run begins with an arena full of NaN. It returns the number of steps of each. The outputs must have the
+// same bits.
 func skipping(t *testing.T, p *program.Program, weights []byte, in map[string]*tensor.Array) (all, ran int) {
 	t.Helper()
 	loaded, err := Backend{}.Load(context.Background(), device.Load{Program: p, Threads: 1, Weights: weights})

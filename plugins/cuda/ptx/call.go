@@ -29,7 +29,7 @@ func (t *translator) call(e *wgsl.Call) (v value, ok bool) {
 	return v, v.typ != nil
 }
 
-// mostCalls is the number of calls of functions that a text translates. See mostLines.
+// mostCalls is the largest number of calls of functions that a text translates. See mostLines.
 const mostCalls = 1 << 17
 
 // inline translates a function in place of its call.
@@ -89,8 +89,8 @@ func (t *translator) inline(e *wgsl.Call, f *wgsl.Function) (value, bool) {
 	return out, f.Result != nil
 }
 
-// lastReturn reports whether a function returns only at its end. If so, it returns the value, or nil, and the
-// statements before the return.
+// lastReturn reports whether a function returns only at its end. If so, it returns the returned expression, or nil if
+// the function has no result, and the statements before the return.
 func lastReturn(f *wgsl.Function) (of wgsl.Expr, body []wgsl.Statement, ok bool) {
 	body = f.Body.List
 	if n := len(body); n > 0 {

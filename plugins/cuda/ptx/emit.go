@@ -37,8 +37,8 @@ func (t *translator) register(typ *wgsl.Type) operand {
 	return operand{reg: t.fresh(letter(typ)), most: math.MaxUint32}
 }
 
-// mostLines is the number of instructions of a text. The largest kernels have some 10000; but functions that call
-// others several times can grow without bounds.
+// mostLines is the largest number of instructions in a text. The largest kernels have some 10000, but functions that
+// call others several times can grow without bounds.
 const mostLines = 1 << 18
 
 // line writes an instruction.
@@ -95,7 +95,7 @@ func (t *translator) once(op string, typ *wgsl.Type, args string, stable bool) o
 	return t.onceIn(letter(typ), op, args, stable)
 }
 
-// onceIn is like once, for a result in a register of a class.
+// onceIn is like once, but for a result in a register of a class.
 func (t *translator) onceIn(class, op, args string, stable bool) operand {
 	key := op + " " + args
 	if stable {
@@ -115,7 +115,7 @@ func (t *translator) onceIn(class, op, args string, stable bool) operand {
 	return to
 }
 
-// branch translates code that is not always reached, so what it computes is not known after it.
+// branch translates code that is not always reached. So results of instructions in it are not reused after it.
 func (t *translator) branch(f func()) {
 	t.done = append(t.done, map[string]operand{})
 	f()
@@ -158,7 +158,7 @@ func suffix(typ *wgsl.Type) string {
 	return ".u32"
 }
 
-// kept returns scalars that later assignments do not change: those that are registers of variables are copied.
+// kept returns scalars that later assignments do not change. It copies those in registers of variables.
 func (t *translator) kept(typ *wgsl.Type, ops []operand) []operand {
 	out := make([]operand, len(ops))
 	for i, s := range scalars(typ) {
@@ -171,9 +171,9 @@ func (t *translator) kept(typ *wgsl.Type, ops []operand) []operand {
 	return out
 }
 
-// moved lets the instruction that computes a register write another one instead. That is possible for an instruction of
-// the present statement whose result nothing has used, if nothing since then has used the other register. It returns
-// false where it is not possible.
+// moved makes the instruction that computes a register write another register instead. The instruction must belong to
+// the current statement, nothing may have used its result, and nothing may have used the other register since.
+// Otherwise moved returns false.
 func (t *translator) moved(to, from string) bool {
 	n, ok := t.made[from]
 	if !ok || n < t.start {
@@ -211,7 +211,7 @@ func find(line, reg string) int {
 	}
 }
 
-// replace writes to = from, for registers of a variable, none of which is read after it is written.
+// replace writes to = from, for the registers of a variable, if none of them is read after it is written.
 func (t *translator) replace(typ *wgsl.Type, to, from []operand) {
 	times := map[string]int{}
 	for _, o := range from {
@@ -275,7 +275,7 @@ func (t *translator) integer(op string, typ *wgsl.Type, x, y operand) operand {
 	return out
 }
 
-// withConstant is integer for a constant y. It returns false if there is no better way than for any y.
+// withConstant is like integer, for a constant y. It returns false if a constant allows nothing better.
 func (t *translator) withConstant(op string, typ *wgsl.Type, x, y operand) (operand, bool) {
 	if x.constant() {
 		if n, ok := fold(op, typ, x.bits, y.bits); ok {

@@ -55,8 +55,8 @@ func (t *translator) typed(e wgsl.Expr, to *wgsl.Type) value { return as(e.At(),
 // concrete translates an expression of any type that is not abstract.
 func (t *translator) concrete(e wgsl.Expr) value { return concrete(e.At(), t.value(e)) }
 
-// each returns a value of type typ whose scalars are f of the scalars of values, whose scalars it spreads if they are
-// fewer.
+// each returns a value of type typ. Each of its scalars is f of the corresponding scalars of the values. A value with
+// fewer scalars is spread.
 func each(typ *wgsl.Type, f func(ops ...operand) operand, from ...value) value {
 	out := value{typ: typ}
 	for i := range count(typ) {
@@ -138,8 +138,8 @@ func (t *translator) arithmetic(op string, x, y operand) operand {
 	return t.result(name, wgsl.F32, x, y)
 }
 
-// quotient writes a division or a remainder of integers. WGSL defines x / 0 as x and x % 0 as 0, and likewise for -1
-// where the quotient would not fit.
+// quotient writes a division or a remainder of integers. WGSL defines x / 0 as x and x % 0 as 0, and so for -1 where
+// the quotient would not fit.
 func (t *translator) quotient(op string, typ *wgsl.Type, x, y operand) operand {
 	if !y.constant() || y.bits == 0 {
 		y = t.choice(typ, number(1), y, t.compare("==", typ, y, number(0)))
@@ -231,7 +231,7 @@ func (t *translator) index(e *wgsl.Index) value {
 	return out
 }
 
-// mostChoices is the number of elements of an array in registers that an index may choose from.
+// mostChoices is the largest number of elements of an array in registers among which an index may choose.
 const mostChoices = 32
 
 func (t *translator) member(e *wgsl.Member) value {

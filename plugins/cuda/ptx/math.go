@@ -6,13 +6,13 @@ import (
 	"github.com/rlx-go/rlx/plugins/internal/wgsl"
 )
 
-// This file has the functions of WGSL that PTX only approximates.
+// This file has the functions of WGSL for which PTX has only approximations.
 
 func (t *translator) mul(x, y operand) operand { return t.result("mul.rn.f32", wgsl.F32, x, y) }
 
 func (t *translator) fma(x, y, z operand) operand { return t.result("fma.rn.f32", wgsl.F32, x, y, z) }
 
-// exp computes e^x as 2^a (1 + b log 2), where a + b = x log2(e), a being the nearest float. The error is that of
+// exp computes e^x as 2^a (1 + b log 2). Here a + b = x log2(e), and a is the nearest float. The error is that of
 // ex2.approx, 2^-22, and a rounding.
 func (t *translator) exp(x operand) operand {
 	const log2e = 1.4426950408889634073599
@@ -29,7 +29,7 @@ func (t *translator) exp(x operand) operand {
 }
 
 // logTerms approximate (log(1+x) - x + x^2/2) / x^3 for |x| <= 1/3, such that the error of log(1+x) is below one unit
-// in the last place. They are from least squares, weighted again and again to even out the error.
+// in the last place. They were fitted by least squares, reweighted repeatedly to even out the error.
 var logTerms = []float32{0x1.55550cp-2, -0x1.fffe5ep-3, 0x1.99ce42p-3, -0x1.55b7e8p-3, 0x1.1ef18cp-3, -0x1.f03c1ap-4,
 	0x1.1df39ap-3, -0x1.0e2a6ep-3}
 

@@ -8,8 +8,8 @@ import (
 	"github.com/rlx-go/rlx/plugins/internal/wgsl"
 )
 
-// element returns element i of an array or a vector in memory. Beyond the end it is the last one, but a write to a
-// buffer is dropped there.
+// element returns element i of an array or a vector in memory. Beyond the end it returns the last element, but a write
+// to a buffer is dropped there.
 func (t *translator) element(v value, i operand) value {
 	m := *v.memory
 	out := value{typ: v.typ.Elem, memory: &m}

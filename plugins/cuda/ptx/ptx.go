@@ -31,7 +31,7 @@ import "github.com/rlx-go/rlx/plugins/internal/wgsl"
 type Kernel struct {
 	Text    string
 	Entry   string // the name of the entry in Text
-	Threads int    // in a block, all along x
+	Threads int    // threads of a block, all along x
 	Buffers int    // number of bindings
 	Shared  int    // bytes of shared memory that Text declares
 	Dynamic int    // bytes of shared memory that the launch must pass; more than 48 KiB if it is not 0

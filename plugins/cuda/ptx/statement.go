@@ -6,7 +6,7 @@ import (
 	"github.com/rlx-go/rlx/plugins/internal/wgsl"
 )
 
-// list translates statements in the current scope. What follows a jump is left out.
+// list translates statements in the current scope. It leaves out the statements after a jump.
 func (t *translator) list(list []wgsl.Statement) {
 	for _, s := range list {
 		if t.ended {
@@ -128,8 +128,8 @@ func (t *translator) assignment(s *wgsl.Assign) {
 	t.assign(to.typ, to.ops, from.ops)
 }
 
-// assignElement assigns to an element of an array or a vector in registers whose index is not constant. It returns
-// false for any other place.
+// assignElement assigns to an element of an array or a vector in registers whose index is not constant. For any other
+// place it returns false.
 func (t *translator) assignElement(e *wgsl.Index, from wgsl.Expr) bool {
 	x := t.expr(e.X)
 	if x.memory != nil || !x.variable || x.typ.N == 0 {
@@ -258,7 +258,7 @@ type counted struct {
 	unroll          bool // the body uses the variable as index of an array in registers
 }
 
-// mostUnrolled is the number of iterations of a loop that is unrolled.
+// mostUnrolled is the largest number of iterations of a loop that is unrolled.
 const mostUnrolled = 32
 
 // counted recognises for (var i = A; i < B; i = i + C). If A is not constant, from is negative.

@@ -26,7 +26,7 @@ type translator struct {
 	shared    string               // register with the address of shared memory
 	ended     bool                 // the next instruction cannot be reached
 	head, out []string             // instructions, those of head first
-	start     int                  // number of instructions in out before the present statement
+	start     int                  // number of instructions in out before the current statement
 	made      map[string]int       // instructions that compute a register, by the register
 	keys      map[string]string    // keys in done, by register
 	done      []map[string]operand // results of instructions before the next one, by nested block
@@ -35,7 +35,7 @@ type translator struct {
 // call is a function while it is translated in place.
 type call struct {
 	of     *wgsl.Function
-	result *wgsl.Type // nil for none
+	result *wgsl.Type // nil if the function has no result
 	ops    []operand  // registers of the result, if the function has several returns
 	end    string     // label after the function; empty if no return has used it
 }
@@ -148,7 +148,7 @@ func (t *translator) plain(e *wgsl.TypeExpr) *wgsl.Type {
 	return typ
 }
 
-// mostScalars is the number of scalars of a value in registers.
+// mostScalars is the largest number of scalars of a value in registers.
 const mostScalars = 1024
 
 // inRegisters fails if values of a type have too many scalars for registers.
@@ -213,7 +213,8 @@ func (t *translator) binding(v *wgsl.Variable, last bool) value {
 	return value{typ: typ, memory: &memory{space: "global", base: b.base, buffer: b}}
 }
 
-// workgroup declares a variable in shared memory, of which bytes are in use. It returns how many are now.
+// workgroup declares a variable in shared memory, after the bytes that are in use. It returns the number of bytes in
+// use after it.
 func (t *translator) workgroup(v *wgsl.Variable, bytes int) int {
 	typ := must(t.types.Resolve(v.Type))
 	if v.Init != nil {
@@ -246,7 +247,7 @@ func (t *translator) private(v *wgsl.Variable) {
 	t.scopes[0][v.Name] = value{typ: typ, ops: t.variable(typ, from), variable: true}
 }
 
-// zeroShared clears shared memory, which workgroup memory is at first.
+// zeroShared clears shared memory, because WGSL's workgroup memory starts as zeros.
 func (t *translator) zeroShared(bytes, threads int) {
 	t.comment("workgroup memory starts as zeros")
 	tid, at := t.fresh("r"), t.fresh("r")

@@ -11,7 +11,7 @@ import (
 // operand is a scalar: a register or a constant.
 type operand struct {
 	reg  string // empty for a constant
-	bits uint32 // of a constant; of a bool 0 or 1
+	bits uint32 // of a constant; 0 or 1 for a bool
 	most uint32 // upper bound of an integer, read as u32
 	// The operand is the sum of register of and constant plus, modulo 2^32, if of is not empty.
 	of   string
@@ -63,7 +63,7 @@ type memory struct {
 	space  string // global or shared
 	base   string // register with an address
 	offset int    // in bytes from the address
-	// buffer and index say instead that the address is that of an element of a buffer.
+	// If buffer is set, the address is that of element index of the buffer instead.
 	buffer *buffer
 	index  operand
 }
@@ -153,7 +153,7 @@ func literal(c wgsl.Constant) value {
 	return v
 }
 
-// constant returns the value as a constant for package wgsl. ok is false if it is none.
+// constant returns the value as a constant for package wgsl. ok is false if the value is not constant.
 func (v value) constant() (c wgsl.Constant, ok bool) {
 	switch {
 	case v.abstract != nil:

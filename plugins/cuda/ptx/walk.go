@@ -2,7 +2,7 @@ package ptx
 
 import "github.com/rlx-go/rlx/plugins/internal/wgsl"
 
-// This file asks about code before it is translated.
+// This file has functions that inspect code before it is translated.
 
 // walk calls f for all statements and expressions of a statement or an expression. f returns false to skip the parts of
 // its argument.
@@ -68,7 +68,7 @@ func isName(e wgsl.Expr, name string) bool {
 	return ok && i.Name == name
 }
 
-// root returns the name of the variable whose part an expression is, or "".
+// root returns the name of the variable to which the part in an expression belongs, or "".
 func root(e wgsl.Expr) string {
 	switch e := e.(type) {
 	case *wgsl.Ident:
@@ -92,7 +92,7 @@ func assigns(n any, name string) (found bool) {
 	return found
 }
 
-// mentions reports whether an expression has a name.
+// mentions reports whether a name occurs in an expression.
 func mentions(n any, name string) (found bool) {
 	walk(n, func(n any) bool {
 		if i, ok := n.(*wgsl.Ident); ok && i.Name == name {
@@ -143,8 +143,8 @@ func (t *translator) known(e wgsl.Expr) (int64, bool) {
 	return c.Whole()
 }
 
-// effects returns the functions that are not evaluated where their result is not needed: those with loops, assignments
-// to global variables, calls of built-in functions with effects, or calls of such functions.
+// effects returns the functions whose calls must be evaluated only where their result is needed: those with loops,
+// assignments to global variables or calls of built-in functions with effects, and those that call such functions.
 func effects(m *wgsl.Module) map[string]bool {
 	global := map[string]bool{}
 	for _, v := range m.Globals {

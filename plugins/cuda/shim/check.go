@@ -31,7 +31,7 @@ func (p *program) defined() error {
 		}
 		return base[r.class] + int(r.n)
 	}
-	at := map[int]set{0: make(set, (n+63)/64)} // what is written before each block that is reached
+	at := map[int]set{0: make(set, (n+63)/64)} // registers that are written before each block that is reached
 	for work := []int{0}; len(work) > 0; {
 		from := work[len(work)-1]
 		work = work[:len(work)-1]
@@ -84,7 +84,7 @@ type set []uint64
 func (s set) has(i int) bool { return s[i/64]>>(i%64)&1 == 1 }
 func (s set) add(i int)      { s[i/64] |= 1 << (i % 64) }
 
-// and removes what is not in another set, and reports whether that changed anything.
+// and removes the elements that are not in another set, and reports whether it removed any.
 func (s set) and(o set) bool {
 	gone := 0
 	for i := range s {

@@ -19,8 +19,8 @@ type opened struct {
 	err     error    // of the first submission that failed; nil once it has been reported
 }
 
-// offsetBits are the bits of an address that are the offset in a buffer. The others are the number of the buffer, so an
-// address beyond a buffer is never that of another.
+// The low offsetBits bits of an address are the offset in a buffer. The others are the number of the buffer, so an
+// address beyond a buffer never belongs to another.
 const offsetBits = 36
 
 // mostMemory is the size of the device's memory.

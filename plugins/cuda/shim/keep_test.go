@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// keep returns a function for Options.Compiled that writes kernels to the folder that RLX_PTX names. It is nil if there
-// is none.
+// keep returns a function for Options.Compiled that writes kernels to the folder that RLX_PTX names, or nil if RLX_PTX
+// is not set.
 func keep(t *testing.T) func(wgsl, ptx string) {
 	dir := os.Getenv("RLX_PTX")
 	if dir == "" {

@@ -170,7 +170,7 @@ func join(groups []group, g group) []group {
 }
 
 // run runs a group until it reaches the instruction limit, splits, waits at a barrier or ends. It returns the groups
-// that it has become; if stop is barrier or end, the first one has stopped there.
+// into which it has split. If stop is barrier or end, the first one has stopped there.
 func (m *machine) run(g group, limit int) (next []group, stop kind) {
 	pc := g.pc
 	for pc < limit || pc == g.pc {

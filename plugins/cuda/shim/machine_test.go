@@ -137,7 +137,7 @@ func around(body string) *ptx.Kernel {
 	` + strings.ReplaceAll(body, "; ", ";\n\t") + "\n\tret;\n}\n"}
 }
 
-// TestErrors checks what the machine reports.
+// TestErrors checks the errors that the machine reports.
 func TestErrors(t *testing.T) {
 	const copied = "and.b32 %r2, %r0, 15; shl.b32 %r2, %r2, 4; setp.lt.u32 %p0, %r0, 16; " +
 		"mad.wide.u32 %d1, %r0, 16, %d0; @%p0 cp.async.cg.shared.global [%r2], [%d1], 16; "

@@ -15,7 +15,7 @@ type piece struct {
 
 // access tells who has used a word of shared memory.
 type access struct {
-	written, read  uint32 // epoch of the last write and of the last read; 0 for none
+	written, read  uint32 // epoch of the last write and of the last read, or 0
 	writer, reader int32  // the thread; reader is -1 for several
 	atomic         bool   // the last write, or the last read, was atomic
 	pending        int32  // copies to it that are not waited for

@@ -47,7 +47,7 @@ type instruction struct {
 	not    bool  // it runs where the predicate is false
 	target int   // of a branch
 	run    func(m *machine, in *instruction, lanes []int32)
-	a      [16]int32 // registers, first those that it writes; addresses come last
+	a      [16]int32 // registers: first those that it writes, last those of addresses
 	n      int       // elements of a vector in memory; groups that cp.async.wait_group leaves
 	offset [2]int64  // of addresses, that in a[15] first
 	piece  int       // binding that the last access was in
@@ -225,7 +225,7 @@ func split(text string) []string {
 	return out
 }
 
-// operands stores operands. takes has their classes: of those that are written, a =, and of those that are read.
+// operands stores operands. takes has their classes: those of written operands, a =, and those of read operands.
 func (p *program) operands(in *instruction, takes string, args []string) error {
 	written, read, _ := strings.Cut(takes, "=")
 	if len(args) != len(written)+len(read) {

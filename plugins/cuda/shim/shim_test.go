@@ -35,7 +35,8 @@ func TestConformance(t *testing.T) {
 	check(t, config, Options{MaxGroups: 100}) // with so small a limit, many grids need two dimensions
 }
 
-// TestTiles runs products and attention with tiles of all shapes, or with one that the seed of the sample chooses.
+// TestTiles runs products and attention with tiles of all shapes, or with one shape that the seed of the sample
+// chooses.
 func TestTiles(t *testing.T) {
 	seed, all := sample(t)
 	for i, tile := range kernels.Tiles() {
@@ -66,7 +67,7 @@ func sample(t *testing.T) (seed uint64, all bool) {
 	return seed, false
 }
 
-// check runs checks of the suite. At least one of each op in the configuration must pass, and none may fail.
+// check runs checks of the suite. At least one check of each op in the configuration must pass, and no check may fail.
 func check(t *testing.T, config devicetest.Config, opts Options) {
 	t.Helper()
 	opts.Compiled = keep(t)

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// This file has the instructions that the 32 threads of a warp execute together, and copies to shared memory that are
-// complete only when they are waited for.
+// This file has the instructions that the 32 threads of a warp execute together, and copies to shared memory that
+// complete only when a thread waits for them.
 
 // warp is the number of threads in a warp.
 const warp = 32
@@ -247,7 +247,7 @@ func (p *program) loadMatrices(in *instruction, n int, across bool, args []strin
 }
 
 // multiply computes D = A B + C for a 16xK matrix A, a Kx8 matrix B and 16x8 matrices C and D of f32, where K is 16 or,
-// for tf32, 8. The sums are exact and rounded once; those of a GPU are less accurate.
+// for tf32, 8. The sums are exact and rounded once; sums on a GPU are less accurate.
 func (m *machine) multiply(in *instruction, lanes []int32, typ string) {
 	m.warps(in, lanes, func(first int32) {
 		var a [16][16]float64

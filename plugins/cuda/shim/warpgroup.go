@@ -14,7 +14,7 @@ import (
 // group4 is the number of threads in a warpgroup.
 const group4 = 4 * warp
 
-// flight is what products of a warpgroup use that are not waited for.
+// flight is the memory and the registers that products of a warpgroup use until they are waited for.
 type flight struct {
 	open   use // of products that are in no group yet
 	groups []use
@@ -106,8 +106,8 @@ func grouped(f func(m *machine, in *instruction, first int32)) func(m *machine, 
 	}
 }
 
-// landed ends the use of memory and registers by products of the warpgroup that begins at a lane. What they have read
-// counts as read now, since each warp waits for its own part only.
+// landed ends the use of memory and registers by products of the warpgroup that begins at a lane. Memory that they have
+// read counts as read now, since each warp waits only for its own part.
 func (m *machine) landed(first int32, u use) {
 	for _, k := range u.words {
 		a := &m.access[k]

@@ -11,7 +11,7 @@ import (
 type API interface {
 	// Name is the name of the backend, such as "wgpu". Error messages begin with it.
 	Name() string
-	// Adapters lists the devices of this machine, best first. It returns an error if there are none.
+	// Adapters lists the devices of this machine, best first. It returns an error if the machine has no device.
 	Adapters() ([]Adapter, error)
 	// Aborted returns a channel that is closed when the API has failed in such a way that calls may block forever.
 	// After that, why returns the error. If this cannot happen, Aborted returns nil.
@@ -82,7 +82,7 @@ type Device interface {
 	// ended.
 	OnDone(f func())
 	// Poll does not block. It calls the callbacks of OnDone that are due, completes requests of Map, and reports
-	// whether all submissions have ended. The error is that of a submission that failed.
+	// whether all submissions have ended. If a submission failed, Poll returns its error.
 	Poll() (idle bool, err error)
 
 	// NewClock makes a clock for the given number of times. It is called only if Limits.Clock is set.
@@ -97,7 +97,7 @@ type InPlace interface {
 	Over(label string, memory []byte) (Buffer, error)
 }
 
-// Pinner is implemented by a Device that can copy from and to memory of the host that it has pinned.
+// Pinner is implemented by a Device that can pin memory of the host, and copy from and to it.
 type Pinner interface {
 	// Pin makes a buffer of mapped memory, which begins at a page boundary, for Encoder.Copy alone. The memory must
 	// stay mapped until the buffer is released.
@@ -139,7 +139,8 @@ type Buffer interface {
 	// Map requests access to the first n bytes for the host. The request completes in Poll, after the submissions that
 	// use the buffer have ended.
 	Map(n int64) error
-	// Mapped reports whether the request has completed. The error is that of the request or of a submission.
+	// Mapped reports whether the request has completed. If the request or a submission failed, Mapped returns its
+	// error.
 	Mapped() (bool, error)
 	// Bytes returns the first n bytes of a mapped buffer. They are valid until Unmap.
 	Bytes(n int64) []byte
@@ -188,8 +189,8 @@ type Clock interface {
 // MemoryHint is the hint of errors for too little device memory.
 const MemoryHint = "end other programs on the device, choose another with --device, or run with --backend cpu"
 
-// MemoryError returns a device.ErrMemory for a buffer that cannot be allocated. api is the name of the API, and on that
-// of the device.
+// MemoryError returns a device.ErrMemory for a buffer that cannot be allocated. api is the name of the API, and on the
+// name of the device.
 func MemoryError(api, on, label string, bytes int64, why error) error {
 	return diag.New(device.ErrMemory, api, "a buffer of %s for %s cannot be allocated on %s: %w", megabytes(bytes),
 		label, on, why).WithHint(MemoryHint)

@@ -12,7 +12,8 @@ import (
 const (
 	// dispatches in the first submission of a run, if the run has more than twice as many
 	headDispatches = 16
-	// while a run is recorded and submitted at the same time, each submission has this many times as many dispatches
+	// while a run is recorded and submitted at the same time, each submission has this many times the dispatches of the
+	// one before it
 	streamGrowth    = 4
 	firstDispatches = 8                     // dispatches per submission until the time of a dispatch is known
 	submissionTime  = 25 * time.Millisecond // desired length of a submission, estimated from the previous run

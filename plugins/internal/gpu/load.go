@@ -32,7 +32,7 @@ type executable struct {
 	hostIO                     []byte     // device.Load.IO
 	resident                   []interval // ranges of the weights section that the program reads
 	weights                    []*space   // memory for these ranges
-	state                      *space     // state that is bound to the stateful dispatches; nil if none is
+	state                      *space     // state that is bound to the stateful dispatches; nil if no state is bound
 	stateShape                 *space     // a space without buffers that is divided like a state
 	params                     Buffer     // parameters of all dispatches
 	pinned                     Buffer     // hostIO, if the device copies from and to it; nil to use up and down
@@ -49,16 +49,17 @@ type executable struct {
 	unclear  bool // status may hold nonzero words
 	groups   int  // number of groups of dispatches, see dispatch.group
 
-	// The program of a loop has a region of the arena of its root, the executable of the program that was loaded, and
-	// shares its weights, scratch memory and status slots. Offsets of the arena and of the IO space are in that arena.
+	// A loop's program has a region of the arena of its root, the executable of the loaded program. It shares the
+	// root's weights, scratch memory and status slots. Its offsets of the arena and of the IO space are offsets in the
+	// root's arena.
 	root          *executable // nil if the program was loaded
 	arenaAt, ioAt int64
 	control       int        // slot of the control of the loop that the program belongs to
 	grouped       []bool     // which groups run as one, for the last sizes
 	snaps         []*staging // for the status slots while a loop runs
 
-	tape   *tape          // recording of the next run, for the sizes of the last one; nil if there is none
-	bound  *program.Bound // sizes to which the parameters on the device belong; nil if there are none
+	tape   *tape          // recording of the next run, for the sizes of the last one; nil if nothing is recorded
+	bound  *program.Bound // sizes for which the parameters on the device were computed; nil before the first run
 	syms   map[string]int64
 	recent program.Recent[*sizes]
 	binder *program.Binder // made by the first bind
@@ -75,14 +76,14 @@ type dispatch struct {
 	pipeline Pipeline
 	bound    Bindings
 	at, size int64 // range of its parameters in the parameter buffer
-	status   int   // slot in the status buffer; -1 for none
+	status   int   // slot in the status buffer, or -1
 	stateful bool  // the shader accesses the state, so bound is made when a run names the state
 
 	// memory of each binding, in place of the operands and results of node; only for shaders of loops
 	memory []memory
 
 	steps []*ir.Node // nodes of the steps that the shader runs as a group; nil if it is for a single step
-	group int        // number of the group that the dispatch belongs to; -1 for none
+	group int        // number of the group that the dispatch belongs to, or -1
 
 	x, y uint32 // workgroups for the last sizes; 0 if there is nothing to do
 }
@@ -164,7 +165,7 @@ func (x *executable) load() (err error) {
 
 // prepareFirstRun prepares the first run while the weights are being uploaded. It writes the parameters for the
 // smallest sizes, which are the only sizes of most programs. It also records the run, unless the program has a state,
-// which is not known yet. The run reports errors.
+// because that is not known yet. If this fails, the run reports the error.
 func (x *executable) prepareFirstRun() {
 	x.gpu.dev.Exclusive(func() {
 		if x.bind(x.program.Graph.Syms.Min()) == nil && x.program.StateSize == 0 && len(x.loops) == 0 {

@@ -12,10 +12,10 @@ import (
 	"github.com/rlx-go/rlx/plugins/internal/gpu/kernels"
 )
 
-// loop is a step that runs programs of its own. Each iteration has the same commands: the device counts them, and what
-// belongs to an iteration, such as a slice of an operand, is found by that number. When the condition is false, the
-// device makes the loop inactive: iterations that the host has submitted in advance compute something, but what is
-// carried, the rows of results and errors stay as they are. So the host need not wait for a condition.
+// loop is a step that runs programs of its own. Each iteration has the same commands. The device counts the iterations,
+// and uses their number to find the data of an iteration, such as a slice of an operand. When the condition is false,
+// the device makes the loop inactive. Iterations that the host has submitted in advance still compute, but carried
+// values, the rows of results and errors stay as they are. So the host need not wait for a condition.
 type loop struct {
 	step       int      // of the program that has the loop
 	node       *ir.Node // of that step
@@ -34,9 +34,9 @@ type loop struct {
 	runs uint32 // in the current run, as far as they are recorded
 }
 
-// memory is what a binding of a loop's shader is bound to.
+// memory is a range of memory that is bound to a binding of a loop's shader.
 type memory struct {
-	at    func() (s *space, offset int64) // offset is a multiple of program.Align; that of a state is known late
+	at    func() (s *space, offset int64) // offset is a multiple of program.Align; the offset of a state is known late
 	bytes int64
 }
 
@@ -80,7 +80,7 @@ func (x *executable) loopOf(step int) *loop {
 	return nil
 }
 
-// programs returns the executables of cond, if there is one, and body.
+// programs returns the executables of cond, if the loop has a condition, and body.
 func (l *loop) programs() []*executable {
 	if l.cond == nil {
 		return []*executable{l.body}
@@ -282,7 +282,7 @@ func (x *executable) refused(statuses []byte) error {
 	return x.refusedBy(slot, statuses)
 }
 
-// refusedBy returns the error that a slot stands for, or nil if it is not one of the program's.
+// refusedBy returns the error that a slot stands for, or nil if the slot is not one of the program's.
 func (x *executable) refusedBy(slot int, statuses []byte) error {
 	for _, l := range x.loops {
 		if l.control != slot {

@@ -9,9 +9,9 @@ import (
 )
 
 // A loop is submitted in parts, which need not begin and end with an iteration. After each part the status slots are
-// copied to the host, which looks at them as soon as they have arrived, and submits no more of a loop that has ended.
-// Meanwhile the device works on at most maxInFlight parts. Of a loop that may end early, a part has at most a quarter
-// of the dispatches before it, so that the iterations after the end are few.
+// copied to the host. The host reads them as soon as they have arrived, and submits no more of a loop that has ended.
+// Meanwhile the device works on at most maxInFlight parts. If a loop may end early, a part has at most a quarter of the
+// dispatches before it, so that few iterations run after the end.
 const (
 	firstPart      = 8       // dispatches of the first part
 	largestPart    = 1 << 14 // dispatches of a part; a dispatch takes some memory of the host until its part has ended
@@ -25,7 +25,7 @@ type loops struct {
 	depth         int // number of loops that are being recorded
 	dispatches    int // submitted since the outermost loop began
 	last          time.Time
-	shown, looked int    // copies of the status slots that are requested, and those that have arrived
+	shown, looked int    // copies of the status slots that were requested, and copies that have arrived
 	seen          []byte // the last one that has arrived
 
 	again    bool // a part has ended since the last call of Progress

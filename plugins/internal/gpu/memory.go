@@ -251,9 +251,9 @@ func (g *gpu) deviceError(err error) error {
 	return diag.New(device.ErrDevice, g.api.Name(), "%w", err)
 }
 
-// Patience paces a loop that polls. Pause does not sleep at the beginning of the wait, nor around the time when the
-// work is expected to end. Otherwise it sleeps, and longer the longer the wait takes: each poll takes processor time,
-// which a software device or other programs need.
+// Patience paces a loop that polls. Pause does not sleep at the beginning of the wait, or around the time when the work
+// is expected to end. In between it sleeps, the longer the longer the wait has taken, because each poll takes processor
+// time that a software device or other programs need.
 type Patience struct{ since, due time.Time }
 
 // NewPatience returns a Patience for a wait that begins now. due is when the work is expected to end; zero means

@@ -162,9 +162,9 @@ func (x *executable) reserve(d *dispatch) {
 // mostGrouped is the largest number of steps in a group.
 const mostGrouped = 8
 
-// findGroup returns a dispatch for the group of steps that begins at step first, and the number of these steps, which
-// is 0 if there is no group. Workgroups of a dispatch do not wait for each other, so findGroup rejects groups with
-// results that overlap other operands.
+// findGroup returns a dispatch for the group of steps that begins at step first, and the number of these steps, or 0 if
+// no group begins there. Workgroups of a dispatch do not wait for each other, so findGroup rejects groups with results
+// that overlap other operands.
 func (x *executable) findGroup(first int, uses []int) (dispatch, int) {
 	var nodes []*ir.Node
 	for _, s := range x.program.Steps[first:min(first+mostGrouped, len(x.program.Steps))] {

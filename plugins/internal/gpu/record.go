@@ -39,7 +39,7 @@ func (c *recording) single() bool {
 	return o.CheckNaN || o.Observe != nil && len(o.Dump) > 0 || o.Profile && c.clock == nil
 }
 
-// begin makes an encoder if there is none.
+// begin makes an encoder if the recording has none.
 func (c *recording) begin() (err error) {
 	if c.enc == nil {
 		c.enc, err = c.exec.gpu.dev.NewEncoder(c.exec.program.Method)
@@ -104,7 +104,7 @@ func (c *recording) copySpace(s *space, at, bytes int64, buffer Buffer, offset i
 	return nil
 }
 
-// dispatch records a dispatch, unless it has nothing to do.
+// dispatch records a dispatch, unless the dispatch has nothing to do.
 func (c *recording) dispatch(d *dispatch) {
 	if d.x == 0 || d.shader.Once {
 		return

@@ -106,8 +106,8 @@ func (c *recording) endSubmission() error {
 	return nil
 }
 
-// submitPlain submits the tape for this run, or records and submits the run if there is none. Then it records a tape
-// for the next run while the device works.
+// submitPlain submits the tape for this run. If there is no tape, it records and submits the run. Then it records a
+// tape for the next run while the device works.
 func (c *recording) submitPlain() error {
 	x := c.exec
 	outputs := c.run.Outputs
@@ -126,8 +126,8 @@ func (c *recording) submitPlain() error {
 		x.tape.release()
 		x.tape = nil
 	}
-	// Not after the first run, because the best size of submissions is not known yet; and not with loops, whose
-	// commands would take as much memory as there are iterations.
+	// No tape is recorded after the first run, because the best size of submissions is not known yet. Nor with loops,
+	// because the memory for their commands grows with the number of iterations.
 	if x.tape == nil && x.pace > 0 && len(x.loops) == 0 {
 		x.tape, _ = x.record(outputs) // after an error, the next run records again and reports it
 	}

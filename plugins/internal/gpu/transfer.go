@@ -16,7 +16,8 @@ import (
 
 // downloadChunk is the maximum size of a staging buffer for results, in bytes. Inputs are copied to the device through
 // one staging buffer. Results are copied to the host through several: while the device fills one, the host reads the
-// one before. If the io space lies over the host's memory, or the device copies from and to that, neither is needed.
+// one before. No staging buffer is needed if the io space lies over the host's memory, or if the device copies from and
+// to that memory.
 const downloadChunk = 32 << 20
 
 // joinGap is the maximum number of unused bytes between two tensors that one command copies together. A command costs a

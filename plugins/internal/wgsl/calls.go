@@ -24,9 +24,9 @@ func (e *Call) Common(have []*Type, takes func(*Type) bool) (*Type, error) {
 	return t, nil
 }
 
-// Parts returns the types that the arguments of a constructor get, given the types that they have. It returns none if
-// the call converts its argument to a scalar or a vector, and one if it is a vector of equal elements. An *Error says
-// that the number of arguments is wrong.
+// Parts returns the types to which the arguments of a constructor are converted, given the types that they have. It
+// returns no types if the call converts its argument to a scalar or a vector, and one type if it is a vector of equal
+// elements. If the number of arguments is wrong, it returns an *Error.
 func (e *Call) Parts(to *Type, have []*Type) (want []*Type, err error) {
 	n := len(have)
 	all := func(needs int, typ func(i int) *Type) ([]*Type, error) {

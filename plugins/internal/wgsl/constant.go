@@ -122,7 +122,7 @@ func (e *Binary) Fold(x, y Constant) (Constant, bool, error) {
 	return out, err == nil, err
 }
 
-// common returns the type of an operation on two numbers, or nil if they have none.
+// common returns the type of an operation on two numbers, or nil if they have no common type.
 func common(x, y *Type) *Type {
 	switch {
 	case x == Bool || y == Bool:

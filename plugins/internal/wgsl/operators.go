@@ -15,8 +15,8 @@ func (e *Unary) Type(x *Type) (*Type, error) {
 	return x, nil
 }
 
-// Operands returns the types that the operands of e get, given the types that they have. An operand of an abstract type
-// gets that of the other one. The number of bits to shift by gets the shape of the shifted value.
+// Operands returns the types to which the operands of e are converted, given the types that they have. An operand of an
+// abstract type gets the type of the other. The number of bits to shift by gets the shape of the shifted value.
 func (e *Binary) Operands(x, y *Type) (*Type, *Type) {
 	switch {
 	case e.Op == "<<" || e.Op == ">>":

@@ -1,9 +1,10 @@
 package wgsl
 
-// Scopes holds what names mean, from the global scope to the innermost. V is what the user of the tree knows of a name.
+// Scopes maps names to their meanings, from the global scope to the innermost. V is the meaning of a name to the user
+// of the tree.
 type Scopes[V any] []map[string]V
 
-// Find returns what a name means. It searches the innermost scope first.
+// Find returns the meaning of a name. It searches the innermost scope first.
 func (s Scopes[V]) Find(name string) (v V, ok bool) {
 	for i := len(s) - 1; i >= 0; i-- {
 		if v, ok = s[i][name]; ok {

@@ -38,11 +38,11 @@ type Variable struct {
 	Pos
 	Keyword  string
 	Space    string // address space: storage, workgroup or private of a global var; usually empty in a function
-	Binding  int    // of a storage variable in group 0; -1 for none
+	Binding  int    // of a storage variable in group 0, or -1
 	ReadOnly bool   // the variable is a storage variable with access mode read
 	Name     string
 	Type     *TypeExpr // nil for the type of Init
-	Init     Expr      // nil for none, which only a var may have
+	Init     Expr      // may be nil for a var
 }
 
 // A Function is the declaration of a function.
@@ -50,7 +50,7 @@ type Function struct {
 	Pos
 	Name    string
 	Params  []Field
-	Result  *TypeExpr // nil for none
+	Result  *TypeExpr // nil if it has no result
 	Entry   bool      // the function is a compute shader
 	Threads int       // invocations in a workgroup of a compute shader, all along x
 	Body    *Block
@@ -89,9 +89,9 @@ type (
 	// A Loop is a for, a while or a loop.
 	Loop struct {
 		Pos
-		Init   Statement // nil for none
+		Init   Statement // or nil
 		Cond   Expr      // nil for true
-		Update Statement // nil for none
+		Update Statement // or nil
 		Body   *Block
 	}
 	// A Switch is a switch.
@@ -108,7 +108,7 @@ type (
 	// A Return is a return.
 	Return struct {
 		Pos
-		Value Expr // nil for none
+		Value Expr // or nil
 	}
 )
 

@@ -30,7 +30,7 @@ func cacheFolder() string {
 }
 
 type api struct {
-	cache string // folder of compiled pipelines; empty for none
+	cache string // folder of compiled pipelines, or empty
 
 	// Tests set these.
 	plain     bool                       // products and attention do not use simdgroup matrices

@@ -15,8 +15,8 @@ type archive struct {
 	path    string
 }
 
-// largestArchive is the size in bytes from which a file is not read any more but replaced. Pipelines of earlier
-// versions of the kernels are never removed from a file, so it would grow without bound.
+// largestArchive is the size in bytes from which a file is replaced instead of read. Pipelines of earlier versions of
+// the kernels are never removed from a file, so it would grow without bound.
 const largestArchive = 256 << 20
 
 // openArchive opens the archive in the cache folder, or starts an empty one if the file does not exist, is too large,

@@ -15,7 +15,7 @@ type pipeline struct {
 	mtlComputePipelineState
 	threads int // in a threadgroup
 	shared  int // bytes of threadgroup memory, a multiple of 16, as Metal requires
-	buffers int // without the one that holds the sizes
+	buffers int // without the buffer that holds the sizes
 }
 
 func (p *pipeline) Release() {

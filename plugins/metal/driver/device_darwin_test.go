@@ -27,7 +27,7 @@ func cached(t *testing.T, dir string) *gpu.Backend {
 	return describedBackend(t, api{cache: dir})
 }
 
-// describedBackend returns a backend and logs its devices. It skips the test if there are none.
+// describedBackend returns a backend and logs its devices. It skips the test if the backend has no device.
 func describedBackend(t *testing.T, a api) *gpu.Backend {
 	t.Helper()
 	b := gpu.New(a)
@@ -100,8 +100,8 @@ func TestDeviceInPlaceIO(t *testing.T) {
 	devicetest.Run(t, func(*testing.T) device.Backend { return inPlace{b, t} }, devicetest.Options{MustHave: mustHave})
 }
 
-// TestDeviceArchive loads a program in a backend with an empty cache and in a second one that finds the pipelines of
-// the first, and logs the times.
+// TestDeviceArchive loads a program in a backend with an empty cache, and in a second backend that finds the pipelines
+// of the first. It logs the times.
 func TestDeviceArchive(t *testing.T) {
 	dir := t.TempDir()
 	for _, which := range []string{"first", "second"} {

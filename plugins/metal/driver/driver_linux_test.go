@@ -105,8 +105,8 @@ func conform(t *testing.T, b device.Backend) {
 	}
 }
 
-// lasting counts the objects, by class, that live as long as the device after the program of use was loaded. It has 2
-// kernels.
+// lasting counts, by class, the objects that live as long as the device after the program of use was loaded. The
+// program has 2 kernels.
 var lasting = map[string]int{"MTLDevice": 1, "NSString": 2, "MTLCommandQueue": 1, "MTLCommandBufferDescriptor": 1,
 	"MTLBinaryArchive": 1, "NSArray": 1, "MTLComputePipelineState": 2}
 
@@ -167,8 +167,8 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// TestFailedStep checks that the error of a run names the steps of the encoder that failed, if Metal reports which one
-// that is.
+// TestFailedStep checks that the error of a run names the steps of the encoder that failed, if Metal reports the
+// encoder.
 func TestFailedStep(t *testing.T) {
 	f, b := start(t, "")
 	const domain = "MTLCommandBufferErrorDomain"

@@ -32,7 +32,7 @@ func sums(t *testing.T) *program.Program {
 	return p
 }
 
-// TestInPlaceIO checks that inputs and results are not copied if Load is told their memory and Metal accepts it, and
+// TestInPlaceIO checks that inputs and results are not copied if Load gets their memory and Metal accepts it, and
 // copied otherwise.
 func TestInPlaceIO(t *testing.T) {
 	const copied = "copyFromBuffer:sourceOffset:toBuffer:destinationOffset:size:"

@@ -11,7 +11,7 @@ import (
 
 // bridge calls C functions and sends Objective-C messages. All arguments and results are words, which are passed in the
 // general registers of arm64. A call has at most 8 arguments, including the receiver and the selector of a message, so
-// none is passed on the stack.
+// that no argument is passed on the stack.
 type bridge interface {
 	// symbol returns the address of a C function or variable.
 	symbol(library, name string) (uintptr, error)
@@ -152,7 +152,7 @@ func (m *messageDouble[O]) to(o O) float64 {
 // function is a C function with at most one argument.
 type function struct {
 	library, declaration, name string         // name is taken from the declaration
-	types                      []reflect.Type // of the argument, if there is one, and the result
+	types                      []reflect.Type // of the argument, if the block has one, and of the result
 	found                      atomic.Uintptr // its address; 0 until it is first used
 }
 

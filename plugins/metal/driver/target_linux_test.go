@@ -6,7 +6,7 @@ import (
 	"github.com/rlx-go/rlx/core/target"
 )
 
-// TestTarget checks that the compiler's target metal is what the backend says that it runs.
+// TestTarget checks that the compiler's target metal equals the description that the backend sends.
 func TestTarget(t *testing.T) {
 	_, b := start(t, t.TempDir())
 	info, err := b.Info(t.Context())

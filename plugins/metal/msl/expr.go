@@ -182,8 +182,8 @@ func (t *translator) index(e *wgsl.Index) value {
 	return out
 }
 
-// within returns the text of an index of an array of n elements. An index beyond the array becomes that of the last
-// element.
+// within returns the text of an index of an array of n elements. An index beyond the array becomes the index of the
+// last element.
 func within(i value, n int) string {
 	if i.constant != nil {
 		return i.text

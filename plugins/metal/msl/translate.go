@@ -16,11 +16,11 @@ type translator struct {
 	functions map[string]*wgsl.Function
 	scopes    wgsl.Scopes[value]
 	used      map[string]bool // MSL names of the current function's variables
-	result    *wgsl.Type      // of the current function; nil for none
+	result    *wgsl.Type      // of the current function, or nil
 	calls     map[string]bool // functions that the current function calls
 	helpers   map[string]bool // names in helperTexts that the text needs
 	barrier   bool            // the text has a barrier
-	matrices  wgsl.Pos        // of a call of a matrix function; zero if there is none
+	matrices  wgsl.Pos        // of a call of a matrix function, or zero
 	out       strings.Builder
 	indent    int
 }

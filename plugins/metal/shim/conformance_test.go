@@ -44,7 +44,7 @@ func TestConformance(t *testing.T) {
 	errMissing := errors.New("the kernel is not compiled")
 	var kernels []*msl.Kernel // not in the cache
 	limit := math.MaxInt      // maximum length of kernels
-	cut := map[string]bool{}  // ops that may need more kernels: perhaps none of their checks can run
+	cut := map[string]bool{}  // ops that may need more kernels, so that perhaps none of their checks can run
 	opts.Missing = func(k *msl.Kernel) error {
 		same := func(o *msl.Kernel) bool { return *o == *k }
 		if len(kernels) < limit && !slices.ContainsFunc(kernels, same) {

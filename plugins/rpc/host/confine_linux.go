@@ -21,8 +21,8 @@ var (
 		"/sys/devices/system", "/sys/fs/cgroup", "/sys/kernel/mm/transparent_hugepage", "/etc/localtime",
 		"/usr/share/zoneinfo"}
 
-	// Of the process's own folder. Not in the list are those that tell about others, such as net, with all connections
-	// and sockets of the machine, and task, which has a net of its own for each thread.
+	// These files are in the process's own folder. The list lacks files that tell about other processes: net shows all
+	// connections and sockets of the machine, and task has a net for each thread.
 	processFiles = []string{"auxv", "cgroup", "cmdline", "comm", "environ", "fd", "fdinfo", "limits", "maps",
 		"mountinfo", "mounts", "numa_maps",
 		"smaps", "smaps_rollup", "stat", "statm", "status"}
@@ -55,7 +55,8 @@ var (
 )
 
 // grants lists what a process that executes exe may access. fd is the descriptor of exe in that process. A file in
-// memory needs no rule, and none can name it. folder is the folder of an installed plugin, or empty.
+// memory has no path, so no rule can name it, and it needs no rule. folder is the folder of an installed plugin, or
+// empty.
 func (c Confinement) grants(exe *os.File, fd int, inMemory bool, dir, folder string, env []string) []sandbox.Grant {
 	g := []sandbox.Grant{
 		{Access: sandbox.Write, Paths: append([]string{dir}, commonDevices...)},
@@ -151,8 +152,8 @@ func listed(env []string, name string) (paths []string) {
 }
 
 // cacheVariables are environment variables for the directory in which drivers cache compiled shaders. Each backend has
-// its own directory. In a shared one, a hostile backend could store code that other programs then run. Nor is one used
-// that others can write to.
+// its own directory. In a shared one, a hostile backend could store code that other programs then run. For the same
+// reason, a directory that others can write to is not used.
 var cacheVariables = []string{"XDG_CACHE_HOME", "MESA_SHADER_CACHE_DIR", "__GL_SHADER_DISK_CACHE_PATH",
 	"CUDA_CACHE_PATH"}
 

@@ -16,8 +16,8 @@ type constants struct {
 	data [][]byte // for each output, its cached value or nil
 }
 
-// cached reports for each output whether the run takes it from the cache. The result is nil if there is none, if the
-// backend would have nothing left to compute, and for runs that are profiled, checked or dumped.
+// cached reports for each output whether the run takes it from the cache. It returns nil if the cache has no output of
+// the run, if the backend would have nothing left to compute, and for runs that are profiled, checked or dumped.
 func (c *constants) cached(r device.Run) []bool {
 	if c.data == nil || r.Opts.Profile || r.Opts.CheckNaN || len(r.Opts.Dump) > 0 {
 		return nil

@@ -11,7 +11,7 @@ import (
 	"github.com/rlx-go/rlx/plugins/rpc/internal/wire"
 )
 
-// inMemory reports whether what has a digest is executed as a copy in memory.
+// inMemory reports whether a file with a digest to check is executed as a copy in memory.
 const inMemory = true
 
 // sealedCopy copies f to memory that can no longer be written to, and hashes it.

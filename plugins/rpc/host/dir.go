@@ -41,8 +41,8 @@ func newPrivateDir(base string) (*privateDir, error) {
 			}
 			return nil, err
 		}
-		// Another host's sweep may lock and remove the file before it is locked here. Then another file, or none, has
-		// its name.
+		// Another host's sweep may lock and remove the file before this host locks it. The name then belongs to another
+		// file or to no file.
 		if filelock.Try(lock) != nil || !samePath(lock) {
 			lock.Close()
 			continue

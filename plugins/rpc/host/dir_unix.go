@@ -17,7 +17,7 @@ import (
 // maxSocketPath is the shortest limit of any system on sun_path, without its final zero, in bytes.
 const maxSocketPath = 103
 
-// socketTail is the length of what go-plugin appends: /plugin-dirNNNNNNNNNN/pluginNNNNNNNNNN.
+// socketTail is the length of the path that go-plugin appends: /plugin-dirNNNNNNNNNN/pluginNNNNNNNNNN.
 const socketTail = 38
 
 // fitsSocket checks that the path of a socket inside dir is not too long.

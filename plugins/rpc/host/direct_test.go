@@ -67,8 +67,8 @@ func TestDirectClosed(t *testing.T) {
 	wantGone(t, s, opts)
 }
 
-// TestDoorbellLies checks that a backend which announces a message that it has not written, while it computes, is ended
-// as any that breaks the protocol, and that false claims about who waits change nothing.
+// TestDoorbellLies checks that the host ends a backend that announces, while it computes, a message that it has not
+// written, and that false claims about who waits change nothing.
 func TestDoorbellLies(t *testing.T) {
 	t.Parallel()
 	for _, word := range []string{"0x7FFFFFFF", "0x100000000", "-1", "0x7000000040"} {

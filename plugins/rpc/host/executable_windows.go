@@ -10,15 +10,15 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// openToExecute opens a file that nobody can write to, rename or remove while it is open. So what is executed by its
-// path is what was examined and hashed.
+// openToExecute opens a file that nobody can write to, rename or remove while it is open. So the file that is executed
+// by its path is the one that was examined and hashed.
 func openToExecute(path string) (*os.File, error) {
 	p, err := windows.UTF16PtrFromString(path)
 	if err != nil {
 		return nil, &os.PathError{Op: "open", Path: path, Err: err}
 	}
 	h, err := windows.CreateFile(p, windows.GENERIC_READ, windows.FILE_SHARE_READ, nil, windows.OPEN_EXISTING,
-		windows.FILE_FLAG_BACKUP_SEMANTICS, 0) // folders, too, which MayExecute refuses
+		windows.FILE_FLAG_BACKUP_SEMANTICS, 0) // also opens folders, which MayExecute refuses
 	if err != nil {
 		return nil, &os.PathError{Op: "open", Path: path, Err: err}
 	}

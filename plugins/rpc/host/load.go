@@ -21,7 +21,7 @@ import (
 
 // Weights locates the weights in Options.Artifact.
 type Weights struct {
-	Offset, Size int64    // bytes; Size is 0 if the program has none
+	Offset, Size int64    // bytes; Size is 0 if the program has no weights
 	Root         [32]byte // the artifact's root digest, verified by the host
 }
 
@@ -30,7 +30,7 @@ type LoadOptions struct {
 	Program *program.Program
 	Weights Weights
 	Device  string // device.Device.ID; if empty, the backend chooses
-	Threads int    // 0 means as many as the process may use
+	Threads int    // 0 means all that the process may use
 
 	Precision string // see device.Load.Precision; empty means f32
 }

@@ -27,8 +27,8 @@ type Options struct {
 	// does not get the path. No other process may be able to change the file. The caller closes it. If Artifact is nil,
 	// Load sends the weights in chunks.
 	Artifact *os.File
-	// IOSize is the largest Program.IOSize of the programs that will be loaded, in bytes. 0 means that of the first
-	// one.
+	// IOSize is the largest Program.IOSize of the programs that will be loaded, in bytes. 0 means the IOSize of the
+	// first one.
 	IOSize int64
 	// NoSharedMemory sends inputs and outputs in chunks. RLX_NO_SHM=1 has the same effect.
 	NoSharedMemory bool
@@ -74,7 +74,7 @@ var inherited = []string{
 	"HOME", "LANG", "LC_ALL", "PATH", "TMPDIR", "TZ", "USER", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR",
 	"LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH",
 	"GODEBUG", "GOGC", "GOMAXPROCS", "GOMEMLIMIT", "GOTRACEBACK",
-	"LOCALAPPDATA", "SYSTEMROOT", "TEMP", "TMP", "USERPROFILE", // as Windows calls what the first ones are
+	"LOCALAPPDATA", "SYSTEMROOT", "TEMP", "TMP", "USERPROFILE", // the names of the first ones on Windows
 	"CUDA_VISIBLE_DEVICES", "DRI_PRIME", "VK_DRIVER_FILES", "VK_ICD_FILENAMES", "WGPU_BACKEND",
 }
 

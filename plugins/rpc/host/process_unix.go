@@ -52,7 +52,7 @@ func startProcess(cmd *exec.Cmd) (*process, error) {
 	return p, nil
 }
 
-// inherit lets the command inherit files, and returns those whose numbers it is told.
+// inherit lets the command inherit files, and returns the files whose descriptor numbers the backend needs to know.
 func (r *backendRunner) inherit(files []*os.File) ([]*os.File, error) {
 	r.cmd.ExtraFiles = files
 	return files, nil

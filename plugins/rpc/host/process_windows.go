@@ -30,8 +30,8 @@ type process struct {
 // execPath returns the file's path, because an open file cannot be executed.
 func execPath(f *os.File, _ int) string { return f.Name() }
 
-// inherit lets the command inherit files, and returns those whose numbers it is told. A process inherits only handles
-// that are marked and listed.
+// inherit lets the command inherit files, and returns the files whose handles the backend needs to know. A process
+// inherits only handles that are marked and listed.
 func (r *backendRunner) inherit(files []*os.File) ([]*os.File, error) {
 	copies, err := wire.Inheritable(files)
 	if err != nil {
@@ -96,7 +96,7 @@ func newJob() (windows.Handle, error) {
 	return job, nil
 }
 
-// resume starts the threads of a process that was created suspended: it has one.
+// resume starts the only thread of a process that was created suspended.
 func resume(pid uint32) error {
 	list, err := windows.CreateToolhelp32Snapshot(windows.TH32CS_SNAPTHREAD, 0)
 	if err != nil {

@@ -35,8 +35,7 @@ func (r Raw) CutLifeline() { r.s.lifelineW.Close() }
 // ID returns the number by which requests name the executable.
 func (e *Executable) ID() uint64 { return e.id }
 
-// withoutDeadline is the key of a context with which the host makes a call without a deadline, to see what the backend
-// does.
+// withoutDeadline is the key of a context for calls without a deadline. Tests use it to see what the backend does.
 type withoutDeadline struct{}
 
 // Endless returns a context without the deadline of ctx that is cancelled when ctx ends. Calls on Raw.Conn must have a

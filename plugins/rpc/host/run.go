@@ -114,7 +114,7 @@ type hostRun struct {
 	in     [][]byte
 	alloc  func() [][]byte // allocates the caller's outputs
 	out    [][]byte        // the result of alloc
-	cached []bool          // for each output, whether it comes from the cache of constants; nil for none
+	cached []bool          // for each output, whether it comes from the cache of constants; nil if no output does
 	r      device.Run      // without the cached outputs
 	header *rlxv1.RunHeader
 	dumps  []int // nodes whose values the backend has still to send, in this order
@@ -126,7 +126,7 @@ type hostRun struct {
 	dumpAt int      // node of dump; -1 for none
 	shape  []int    // of dump
 
-	phase string // what the backend does once its replies show that the steps are over; empty before
+	phase string // what the backend does after the last step, as its replies show; empty before
 
 	finished  chan struct{} // closed when the call has returned
 	succeeded bool          // set before finished is closed

@@ -25,8 +25,8 @@ import (
 	"github.com/rlx-go/rlx/plugins/rpc/internal/wire"
 )
 
-// A backendRunner implements runner.Runner, by which go-plugin controls the backend's process. Of what the backend
-// prints, go-plugin gets only the handshake line, after it has been checked.
+// A backendRunner implements runner.Runner, by which go-plugin controls the backend's process. go-plugin sees only one
+// line of the backend's output, the handshake, and only after it has been checked.
 type backendRunner struct {
 	name     string // such as "backend cpu"
 	path     string // path of the executable, as the user gave it

@@ -30,7 +30,7 @@ func (t Timeouts) WithDefaults() Timeouts {
 			*d = def
 		}
 	}
-	set(&t.Start, 30*time.Second) // a Python program with NumPy and gRPC needs one second, and ten on a busy machine
+	set(&t.Start, 30*time.Second) // a Python program with NumPy and gRPC needs one second, or ten on a busy machine
 	set(&t.Info, 10*time.Second)
 	set(&t.Load, 2*time.Minute)
 	set(&t.Run, time.Hour)

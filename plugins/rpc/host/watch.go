@@ -36,7 +36,8 @@ func (r *runState) end() {
 	r.beats.Store(0)
 }
 
-// Progress returns how many steps of the current run have started, and how many it has. It returns 0, 0 between runs.
+// Progress returns how many steps of the current run have started, and how many the run has. It returns 0, 0 between
+// runs.
 func (s *Session) Progress() (started, total int) {
 	p := s.running.prog.Load()
 	if p == nil {

@@ -29,9 +29,9 @@ func (s *Session) CheckSetsWeights() error {
 		"use a newer version of the backend, or compile the weights into the artifact")
 }
 
-// SetWeights replaces weights in those of the executables that have them as params. size is that of the space of the
-// weights, the same in each call for a session. It waits until no run uses the session. Once it has begun, ctx does not
-// end it. If the backend fails, the weights are undefined, so the session ends.
+// SetWeights replaces weights in each executable that has them as params. size is the size of the space of the weights
+// in bytes, and must be the same in each call for a session. SetWeights waits until no run uses the session. Once it
+// has begun, ctx does not end it. If the backend fails, the weights are undefined, so the session ends.
 func (s *Session) SetWeights(ctx context.Context, size int64, list []NewWeight, in []*Executable) error {
 	if err := s.CheckSetsWeights(); err != nil {
 		return err

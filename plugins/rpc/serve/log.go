@@ -8,7 +8,7 @@ import (
 )
 
 // NewLogger returns a logger for backends. It writes JSON lines to stderr with the keys that hosts read. Call it before
-// Serve, which redirects os.Stderr.
+// Backend, which redirects os.Stderr.
 func NewLogger(level slog.Leveler) *slog.Logger {
 	return slog.New(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{
 		Level:       level,

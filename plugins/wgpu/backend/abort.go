@@ -11,8 +11,8 @@ import (
 	"github.com/rlx-go/rlx/plugins/internal/gpu"
 )
 
-// The library calls abort if a submission fails because the device is lost, out of memory, or because the commands are
-// invalid. At that point it holds locks that it never releases, so the process cannot go on, but it can still report
+// The library calls abort if a submission fails because the device is lost or out of memory, or the commands are
+// invalid. At that point it holds locks that it never releases. So the process cannot go on, but it can still report
 // what happened.
 var (
 	watchAbort sync.Once
@@ -30,8 +30,8 @@ func (*api) Aborted() (closed <-chan struct{}, why func() error) {
 	return aborted, func() error { return abortError }
 }
 
-// explainAbort makes an error of what a thread wrote before it aborted, such as "thread 'NAME' panicked at 'REASON',
-// FILE".
+// explainAbort makes an error from the text that a thread wrote before it aborted, such as "thread 'NAME' panicked at
+// 'REASON', FILE".
 func explainAbort(said string) *diag.Error {
 	_, reason, _ := strings.Cut(said, "panicked at '")
 	reason, _, _ = strings.Cut(reason, "', src/")

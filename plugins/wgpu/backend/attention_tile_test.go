@@ -105,8 +105,8 @@ func oneStep(t *testing.T, types []ir.Type, fill ir.Range, node func(in []*ir.No
 	return p, n, values, named
 }
 
-// BenchmarkAttention times every tile, and what the sizes choose, with the attention of SAM's image encoders and with
-// that of its mask decoder that has few queries, by the device's clock.
+// BenchmarkAttention times every tile, and the one that is chosen by sizes, by the device's clock. The shapes are those
+// of SAM's image encoders and of its mask decoder, which has few queries.
 func BenchmarkAttention(b *testing.B) {
 	f32 := func(n ...int64) ir.Type { return ir.TypeOf(dtype.F32, n...) }
 	chosen := kernels.AttentionTile{}

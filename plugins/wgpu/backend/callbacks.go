@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// The Go binding of the library hands the address of a Go variable to C until a buffer is mapped or a submission has
-// ended, and does not keep the variable alive. So garbage collection is off during that time.
+// The Go binding of the library hands the address of a Go variable to C and does not keep the variable alive. C uses
+// the address until a buffer is mapped or a submission has ended. So garbage collection is off during that time.
 var callbacks struct {
 	sync.Mutex
 	users   int

@@ -72,10 +72,10 @@ type text struct {
 	taken time.Duration // time that a helper took to compile it; 0 if none did
 }
 
-// The library compiles one pipeline at a time, because it holds a lock of its instance meanwhile. Drivers are slow to
-// compile a shader that they have not seen, and most of them keep the result in a cache that all devices of the machine
-// share. So once a pipeline takes longer than slowPipeline, helpers compile the rest in parallel, each with its own
-// instance and device. They fill the cache, and this device then gets the results from there. If the driver has no
+// The library holds a lock of its instance while it compiles a pipeline, so it compiles one at a time. Drivers are slow
+// to compile a shader that they have not seen, and most of them keep the result in a cache that all devices of the
+// machine share. So once a pipeline takes longer than slowPipeline, helpers compile the rest in parallel, each with its
+// own instance and device. They fill the cache, and this device then gets the results from there. If the driver has no
 // cache, only the work of the helpers is lost.
 const (
 	slowPipeline = 50 * time.Millisecond
@@ -137,8 +137,8 @@ func (d *opened) helpAfter() time.Duration {
 	return slowPipeline
 }
 
-// next returns the text that this device compiles next: one that a helper has compiled, otherwise one that nobody has
-// begun, otherwise one that a helper is compiling.
+// next returns the text that this device compiles next. It prefers a text that a helper has compiled, then one that
+// nobody has begun, then one that a helper is compiling.
 func (c *compiling) next() *text {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -203,7 +203,7 @@ func (c *compiling) done(t *text, taken time.Duration) {
 	}
 }
 
-// give returns the next text for a helper; nil if there is none.
+// give returns the next text for a helper, or nil if no text is left.
 func (c *compiling) give() *text {
 	c.mu.Lock()
 	defer c.mu.Unlock()

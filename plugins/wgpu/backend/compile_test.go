@@ -23,7 +23,7 @@ func TestHelpers(t *testing.T) {
 		tensortest.Golden(t, golden+"golden.safetensors:image_embeddings"), 1e-5)
 }
 
-// TestHelper: a helper compiles all texts that are left, and hands back those that it cannot compile.
+// TestHelper checks that a helper compiles all texts that are left, and hands back those that it cannot compile.
 func TestHelper(t *testing.T) {
 	load(t, shared, sums(t, 1, 16), nil)
 	adapters, err := new(api).Adapters()
@@ -79,7 +79,7 @@ func TestSharing(t *testing.T) {
 	want(h2, texts[2])
 	want(c.next(), texts[3])
 	c.done(h2, time.Second)
-	want(c.next(), texts[2]) // the one that a helper has compiled comes first
+	want(c.next(), texts[2]) // the text that a helper has compiled comes first
 	want(c.give(), texts[4])
 	want(c.give(), texts[5])
 	want(c.give(), nil)

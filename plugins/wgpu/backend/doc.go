@@ -1,5 +1,5 @@
 // Package backend implements the interfaces of package gpu with WebGPU. Package gpu runs programs; this one provides
-// adapters, buffers, pipelines and commands, by way of a native library. Without cgo it has only Options.
+// adapters, buffers, pipelines and commands through a native library. Without cgo it has only Options.
 package backend
 
 import "github.com/rlx-go/rlx/plugins/internal/gpu/kernels"

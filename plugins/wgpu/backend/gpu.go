@@ -20,8 +20,8 @@ type opened struct {
 	device  *wgpu.Device
 	queue   *wgpu.Queue
 
-	// calls is held during calls of the library while a program is loaded, because one goroutine then uploads while
-	// another one compiles, and the library's error scopes belong to the device, not to the goroutine.
+	// calls is held during calls of the library while a program is loaded. One goroutine then uploads while another
+	// compiles, and the library's error scopes belong to the device, not to the goroutine.
 	calls sync.Mutex
 
 	uploader uploader

@@ -20,8 +20,8 @@ import (
 	"github.com/rlx-go/rlx/plugins/internal/gpu"
 )
 
-// TestGroupedProducts: products of one row, with the norm before them and the multiplication after them, are the same
-// in one dispatch as in their own, which runs with more rows take.
+// TestGroupedProducts checks that products of one row, with the norm before them and the multiplication after them,
+// give the same result in one dispatch as in separate ones, which run when there are more rows.
 func TestGroupedProducts(t *testing.T) {
 	for _, c := range []struct {
 		k        int64
@@ -91,7 +91,7 @@ func TestGroupedProducts(t *testing.T) {
 	}
 }
 
-// TestGroupedRope: ropes and appends in one dispatch give what they give by themselves.
+// TestGroupedRope checks that ropes and appends in one dispatch give the same results as separate ones.
 func TestGroupedRope(t *testing.T) {
 	for _, c := range []struct {
 		name             string

@@ -20,7 +20,7 @@ import (
 )
 
 // BenchmarkLayout times the transposes of SAM's ViT-B and large ones by the device's clock, each beside a copy of the
-// same bytes. A GB counts what is read and what is written.
+// same bytes. Its rate counts the bytes that are read and those that are written.
 func BenchmarkLayout(b *testing.B) {
 	for _, c := range []struct {
 		name string

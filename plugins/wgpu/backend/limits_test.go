@@ -19,8 +19,8 @@ func TestSmallLimits(t *testing.T) {
 	testSAM(t, New(Options{MaxBinding: 64 << 10, MaxBuffer: 1 << 20, MaxGroups: 100}), golden, dtype.F16, 2e-3, 2e-2)
 }
 
-// TestLargeWeight multiplies by a weight of 36 MiB and an activation of 24 MiB where a binding shows 16 MiB, and
-// compares sums in float64.
+// TestLargeWeight multiplies by a weight of 36 MiB and an activation of 24 MiB where a binding is at most 16 MiB, and
+// compares the result with sums in float64.
 func TestLargeWeight(t *testing.T) {
 	const rows, n = 2048, 3072
 	g := ir.NewGraph("large")

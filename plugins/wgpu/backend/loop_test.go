@@ -55,7 +55,7 @@ func outputsOf(e device.Executable, p *program.Program, syms map[string]int64, i
 		in[n.Name].Store(r.IO[inputs[i].Offset:][:inputs[i].Bytes])
 	}
 	var out []byte
-	for range 2 { // the second run finds what the first has left
+	for range 2 { // the second run finds the memory as the first has left it
 		out = nil
 		if _, err := e.Run(context.Background(), r); err != nil {
 			return nil, err
@@ -212,8 +212,8 @@ y = scan i, x {body=@step, carried=2, length=2147483647, result=1} : f32[4]
 return y=y
 `
 
-// TestLoopStops checks that a loop ends when its context does, reports that it goes on, and names the iteration and the
-// step of an error, after which it runs again.
+// TestLoopStops checks that a loop reports progress and ends when its context does, and that an error names the
+// iteration and the step. It then checks that the loop runs again.
 func TestLoopStops(t *testing.T) {
 	g, err := ir.Parse(endless)
 	if err != nil {
@@ -258,8 +258,8 @@ func TestLoopStops(t *testing.T) {
 	t.Log(err)
 }
 
-// far is a loop that ends early, since an index of the iteration after its last would be out of range. It has a loop in
-// it, which ends early, too.
+// far is a loop that ends early, because an index would be out of range in the next iteration. It contains a loop that
+// ends early, too.
 const far = `graph inner
 a = input : i32[]
 b = input : i32[]

@@ -17,8 +17,8 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// TestLongLoops runs what goes over many elements in one invocation. A device that ends loops early may refuse the
-// longest; none gives what it had summed until then.
+// TestLongLoops runs shaders in which one invocation goes over many elements. A device that ends loops early may refuse
+// the longest. No device may return the sum that it had when it stopped.
 func TestLongLoops(t *testing.T) {
 	typ := ir.TypeOf
 	const f32, f16 = dtype.F32, dtype.F16

@@ -159,7 +159,7 @@ func scarce(t *testing.T, f func()) {
 	f()
 }
 
-// TestOwnMemory: Vulkan reports the memory of every adapter. Only that of a GPU is listed.
+// TestOwnMemory checks that only the memory of a GPU is listed, although Vulkan reports the memory of every adapter.
 func TestOwnMemory(t *testing.T) {
 	adapters, err := new(api).Adapters()
 	if errors.Is(err, device.ErrUnavailable) && os.Getenv("RLX_REQUIRE_GPU") == "" {

@@ -45,7 +45,7 @@ func TestRandom(t *testing.T) {
 	run("exact", shared, true, compiled)
 }
 
-// legalized rewrites what the backend has no kernel for.
+// legalized rewrites the ops for which the backend has no kernel.
 func legalized(g *ir.Graph) (*ir.Graph, map[string]tensor.Tensor, error) {
 	return passes(func(to *target.Description) (*ir.Graph, *pass.Report, error) {
 		return pass.RunOne(g, to, "legalize", pass.Options{})

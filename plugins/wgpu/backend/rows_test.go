@@ -104,8 +104,8 @@ func TestReductions(t *testing.T) {
 	}
 }
 
-// TestSoftmaxRows: rows that registers hold, with and without a rest, and those that are read twice, in one part or in
-// several.
+// TestSoftmaxRows tests rows that fit registers, with and without a remainder, and rows that are read twice, in one
+// part or in several.
 func TestSoftmaxRows(t *testing.T) {
 	for _, c := range []struct {
 		d    dtype.DType

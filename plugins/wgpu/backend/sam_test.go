@@ -41,7 +41,7 @@ func compileCase(t *testing.T, dir string, d dtype.DType) (find func(method, tar
 
 var onDevice = devicetest.Once
 
-// load loads a program, or skips the test where there is no adapter and none is asked for.
+// load loads a program. It skips the test if there is no adapter and the environment does not require one.
 func load(t *testing.T, b device.Backend, p *program.Program, section []byte) device.Executable {
 	t.Helper()
 	x, err := b.Load(context.Background(), device.Load{Program: p, Weights: section})

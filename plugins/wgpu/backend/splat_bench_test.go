@@ -21,8 +21,8 @@ import (
 )
 
 // BenchmarkSplats measures the ops of splats on a scene of random splats: the time on the device, the time of a run
-// with its transfers, and the time of each shader of an op, which is what it adds to a run with the shaders before it.
-// RLX_SPLATS=N,WIDTH,HEIGHT,SIZE chooses another scene than a million splats at 1920x1080.
+// with its transfers, and the time of each shader of an op, which is the time that it adds to a run with the shaders
+// before it. RLX_SPLATS=N,WIDTH,HEIGHT,SIZE chooses another scene than a million splats at 1920x1080.
 func BenchmarkSplats(b *testing.B) {
 	n, width, height, size := 1_000_000, 1920, 1080, 0.005
 	if text := os.Getenv("RLX_SPLATS"); text != "" {

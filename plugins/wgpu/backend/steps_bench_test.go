@@ -15,9 +15,9 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// BenchmarkDependentSteps measures what one more step costs of those that a token of a language model takes: each reads
-// what the one before wrote, so that the device is never busy with two. It is the difference between long and short
-// chains, in microseconds for each step.
+// BenchmarkDependentSteps measures the cost of one more step of the kind that a token of a language model takes. Each
+// step reads the result of the one before, so the device never runs two at once. The cost is the difference between
+// long and short chains, in microseconds for each step.
 func BenchmarkDependentSteps(b *testing.B) {
 	const width, hidden = 2048, 8192
 	product := func(k, n int64) func(x, w *ir.Node) *ir.Node {

@@ -19,8 +19,8 @@ import (
 	"github.com/rlx-go/rlx/plugins/internal/gpu"
 )
 
-// TestTape: a run plays what the previous run recorded. Results are right after a change of sizes, after runs that
-// observe steps, and after a cancelled run.
+// TestTape checks that a run submits the commands that the previous run recorded, and that results are right after a
+// change of sizes, after runs that observe steps, and after a cancelled run.
 func TestTape(t *testing.T) {
 	g := ir.NewGraph("test", ir.Sym{Name: "N", Min: 1, Max: 4096})
 	x := op.Input(g, "x", ir.Type{DType: dtype.F32, Shape: ir.Shape{ir.Named("N"), ir.Static(3)}})

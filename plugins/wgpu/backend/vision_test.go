@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/rlx-go/rlx/core/compile"
+	"github.com/rlx-go/rlx/core/devicetest"
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/internal/modeltest"
@@ -21,7 +22,7 @@ func TestVision(t *testing.T) {
 	const goldens = "../../../testdata/goldens/"
 	levels := []string{"level0.features", "level0.pos", "level1.features", "level1.pos", "level2.features",
 		"level2.pos", "level3.features", "level3.pos"}
-	for _, c := range []struct {
+	cases := []struct {
 		name, method, input string
 		set                 []string // in place of the golden's config.json
 		syms                map[string]int64
@@ -34,7 +35,9 @@ func TestVision(t *testing.T) {
 			[]int{1, 64, 1024}, 1, levels},
 		{"qwen3vl_patch", "patch_embed", "pixel_values", nil, map[string]int64{"N": 24}, []int{24, 1536}, 1.7,
 			[]string{"embeddings"}},
-	} {
+	}
+	for _, k := range devicetest.Some(t, 1, uint64(len(cases))) {
+		c := cases[k]
 		t.Run(c.name, func(t *testing.T) {
 			dir := goldens + c.name
 			s := modeltest.Open(t, modeltest.Manifest(t, dir), dtype.F32)

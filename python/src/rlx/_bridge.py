@@ -89,6 +89,9 @@ class Bridge:
     """A process `rlxrun bridge`. Threads may use it concurrently."""
 
     def __init__(self) -> None:
+        if not hasattr(socket, "AF_UNIX"):  # Python for Windows
+            raise error("RLX5113", "rlx.load", "rlx.load: Python has no Unix sockets on this system, which it needs to "
+                        "reach the process that runs models", "use rlxrun, or Python in WSL; rlx.compile works here")
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         with theirs:
             self.process = _start(theirs)

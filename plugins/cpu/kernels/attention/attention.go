@@ -40,7 +40,7 @@ type Args struct {
 	QStride, KStride, VStride, OutStride Strides
 
 	Scale   float32
-	Softcap float32 // s = Softcap * tanh(s/Softcap) before the mask; 0 is none
+	Softcap float32 // s = Softcap * tanh(s/Softcap) before the mask; 0 means no cap
 
 	Precision product.Precision // of q·kᵀ and of the product with v
 
@@ -53,7 +53,7 @@ type Args struct {
 	Spans []KeySpan
 	// Elements has the batch element of K and V that each batch element of Q reads. nil means its own.
 	Elements []int
-	// Sinks, one for each head, are scores that count in the sum of the softmax but have no value. nil means none.
+	// Sinks, one for each head, are scores that count in the sum of the softmax but have no value. Nil means no sinks.
 	Sinks []float32
 
 	// The values of MaskCustom or MaskBias, read at b*stride[0] + h*stride[1] + i*stride[2] + j*stride[3]; a stride of

@@ -234,8 +234,8 @@ func (g *strip) add(n int) {
 		LDB: g.KStride.Seq, C: g.DQ[q:], LDC: g.QStride.Seq})
 }
 
-// addPairs adds what pairs of a query and a key give whose weight is not 0. A product of matrices would multiply the
-// zeros, too, and an infinity or NaN would reach gradients that do not depend on it.
+// addPairs adds the contributions of the pairs of a query and a key whose weight is not 0. A product of matrices would
+// multiply the zeros, too, and an infinity or NaN would reach gradients that do not depend on it.
 func (g *strip) addPairs(n, q, dy, k, v int) {
 	for i := range n {
 		from, gradient := q+i*g.QStride.Seq, g.DY[dy+i*g.OutStride.Seq:][:g.ValueDim]
@@ -321,8 +321,8 @@ func scale(s *isa.Set, x []float32, by float32) {
 	}
 }
 
-// mask adds a bias to the scores of row i, and sets those that take no part to -Inf, and their ds to 0. It returns the
-// range of the keys that a causal or sliding mask leaves. Scores and ds of the others become 0.
+// mask adds a bias to the scores of row i. It sets scores that take no part to -Inf, and their ds to 0. It returns the
+// range of keys that a causal or sliding mask leaves. Outside the range, scores and ds become 0.
 func (g *strip) mask(s *isa.Set, i int, score, ds []float32) (first, end int) {
 	never := float32(math.Inf(-1))
 	first, end = g.keyRange(g.first+i+g.offset, g.lo+g.keys)

@@ -22,7 +22,7 @@ const groupSize = 16
 // tiles computes the position terms of one column for all of them.
 const panelRows = 16
 
-// panelPlan is what all windows of one size share.
+// panelPlan has the data that all windows of one size share.
 type panelPlan struct {
 	planKey
 	steps        int       // steps of 32 elements of a query, key or value
@@ -325,7 +325,7 @@ func (w *panelWork) packQueries(s *isa.Set, sc *pool.Scratch) {
 	for i := range (w.y1 - w.y0) * p.across {
 		first, n := p.group(w.y0*p.across + i)
 		high, low := w.high[i*size:][:size], w.low[i*size:][:size]
-		if n < groupSize { // the scores of missing queries, too, decide when attend raises its maxima
+		if n < groupSize { // the scores of missing queries also decide when attend raises its maxima
 			clear(high)
 			clear(low)
 		}

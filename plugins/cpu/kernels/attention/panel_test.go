@@ -187,8 +187,8 @@ func randomPanel(r *rand.Rand, steps, blocks int) attendPanel {
 	return a
 }
 
-// BenchmarkAttend runs attend on panels as in windows of 14 by 14 and in a grid of 64 by 64, with the maximum of the
-// first block and with that of all blocks.
+// BenchmarkAttend runs attend on panels like those of windows of 14 by 14 and of a grid of 64 by 64, with the maximum
+// of the first block and with that of all blocks.
 func BenchmarkAttend(b *testing.B) {
 	if !slices.Contains(isa.Features(), "amx") {
 		b.Skip("no AMX on this processor")

@@ -28,7 +28,7 @@ type Args struct {
 	Bias   []float32     // [Cout], or nil
 	Out    []float32     // laid out as X; must not overlap it
 
-	Packed *Packed // keeps packed weights for the next call; nil if the weights may then be others
+	Packed *Packed // keeps packed weights for the next call; nil if the next call may have other weights
 }
 
 // OutSize returns the size of the result along the spatial axes.
@@ -44,8 +44,8 @@ func (g *Args) OutSize() (out [3]int) {
 	return out
 }
 
-// Convolve computes a convolution as matrix products, each task gathering the elements of x that it multiplies. If
-// every group has one input channel, it adds up shifted images instead, tap by tap.
+// Convolve computes a convolution as matrix products. Each task gathers the elements of x that it multiplies. If every
+// group has one input channel, Convolve adds up shifted images instead, tap by tap.
 func Convolve(p *pool.Pool, g *Args) {
 	c := pool.Keep[convolution](p)
 	c.Args, c.p = *g, p

@@ -14,7 +14,7 @@ type grid struct {
 	strides [operands][MaxRank]int
 }
 
-// BroadcastShape returns the common shape of operands by NumPy's rules. ok is false if there is none.
+// BroadcastShape returns the common shape of operands by NumPy's rules. ok is false if they have no common shape.
 func BroadcastShape(shapes ...[]int) (shape []int, ok bool) {
 	var full [MaxRank]int
 	rank, ok := broadcast(&full, shapes...)
@@ -123,11 +123,11 @@ func (g *grid) rows(lo, hi int, f func(out int, at [operands]int, n int)) {
 // step returns the stride of an operand along the rows: 1, or 0 if it is repeated.
 func (g *grid) step(operand int) int { return g.strides[operand][g.rank-1] }
 
-// A call for a row costs as much as about so many elements.
+// A call for a row costs about as much as shortRow elements.
 const shortRow = 128
 
 // shortRows returns the operand that repeats an element along each row, if there are two operands of m and n elements,
-// the other one is dense and rows are short. Else it returns -1.
+// the other one is dense and rows are short. Otherwise it returns -1.
 func (g *grid) shortRows(m, n int) int {
 	size := Elements(g.dims[:g.rank])
 	switch {

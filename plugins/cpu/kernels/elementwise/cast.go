@@ -151,8 +151,8 @@ func (s *Routines) setCasts(routines map[string]castRoutine, affine *affineRouti
 	return s
 }
 
-// castVectors casts as many of n elements as form whole vectors, if the set has a routine, and returns how many it has
-// cast.
+// castVectors casts the whole vectors of n elements, if the set has a routine. It returns the number of elements that
+// it has cast.
 func castVectors(s *isa.Set, to dtype.DType, dst *uint8, from dtype.DType, src *uint8, n int) int {
 	blocks := n / s.Lanes
 	if On(s).casts == nil || On(s).casts[from][to] == nil || blocks == 0 {
@@ -221,7 +221,7 @@ func castToIntegers[D Integer, S Number](c *casting, d []D, s []S) {
 	}
 }
 
-// convertAll is for conversions that Go and Cast define alike.
+// convertAll is for conversions for which Go and Cast agree.
 func convertAll[D, S Number](d []D, s []S) {
 	s = s[:len(d)]
 	for i := range d {

@@ -90,7 +90,7 @@ func (s *Routines) setIntegers(routines map[string]integerRoutine) *Routines {
 	return s
 }
 
-// integerRoutineOf returns the set's routine for elements of type T; nil if it has none.
+// integerRoutineOf returns the set's routine for elements of type T, or nil.
 func integerRoutineOf[T Integer](s *isa.Set, op BinaryOp) integerRoutine {
 	switch any(T(0)).(type) {
 	case int32:

@@ -93,8 +93,8 @@ type regionOperand struct {
 
 const regionBlock = 2048 // elements of a block: 8 KB of float32, a quarter of an L1 cache of 32 KB
 
-// NewRegion compiles steps over inputs of the given element types. The result is that of the last step. The error names
-// a step for which there is no routine.
+// NewRegion compiles steps over inputs of the given element types. The result of the last step is the result of the
+// region. The error names a step for which there is no routine.
 func NewRegion(types []dtype.DType, steps []RegionStep) (*Region, error) {
 	r := &Region{inputs: slices.Clone(types), half: asHalf(types, steps)}
 	steps = fuseAffine(types, steps)
@@ -168,8 +168,8 @@ func NewRegion(types []dtype.DType, steps []RegionStep) (*Region, error) {
 // affineStep is the op of steps that fuseAffine makes: (x - zero) * scale, for x of type i8 or u8.
 const affineStep = "affine"
 
-// fuseAffine replaces casts of 8-bit integers to f32 that are then multiplied, as dequantisation does, by one step:
-// f32(x), minus a number if there is one, times an operand.
+// fuseAffine replaces casts of 8-bit integers to f32 that are then multiplied, as in dequantisation, by one step:
+// f32(x), perhaps minus a number, times an operand.
 func fuseAffine(types []dtype.DType, steps []RegionStep) []RegionStep {
 	uses := make([]int, len(steps))
 	for _, st := range steps {
@@ -387,7 +387,7 @@ func (v RegionValue) slice(at, n int) RegionValue {
 func tile[T any](dst, src []T, at int) {
 	done := copy(dst, src[at:])
 	done += copy(dst[done:], src[:at])
-	for done < len(dst) { // each copy doubles what is done
+	for done < len(dst) { // each copy doubles the part that is filled
 		done += copy(dst[done:], dst[:done])
 	}
 }

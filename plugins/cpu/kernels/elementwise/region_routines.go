@@ -10,7 +10,8 @@ import (
 // regionRoutine computes a block of a step.
 type regionRoutine = func(s *isa.Set, dst RegionValue, in *[3]RegionValue)
 
-// regionRun returns the routine of a step and the type of its result; nil if there is none for operands of these types.
+// regionRun returns the routine of a step and the type of its result. run is nil if no routine takes operands of these
+// types.
 func regionRun(st RegionStep, in []dtype.DType) (run regionRoutine, out dtype.DType) {
 	if to, ok := dtype.Parse(st.Op); ok && len(in) == 1 {
 		return regionCast(in[0], to), to

@@ -15,7 +15,7 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// Routines of this package, written with Go's SIMD package for AVX2; docs/rationale.md says what we learned. Those
+// Routines of this package, written with Go's SIMD package for AVX2; docs/rationale.md has the results. Routines
 // whose names end in Pointers have no bounds checks. They repeat the loops over slices, because a function of the
 // common part is too long to be inlined.
 //

@@ -14,7 +14,7 @@ type UnaryOp struct {
 	p  params
 }
 
-// Identity returns its operand. A product with this activation has none.
+// Identity returns its operand. A product with this activation has no activation.
 var Identity UnaryOp
 
 // With returns the function with these parameters.
@@ -136,7 +136,7 @@ func unaryInGo() []unaryLoop {
 // Apply is dst[i] = op(src[i]); dst may be src.
 func Apply(s *isa.Set, op UnaryOp, dst, src []float32) { On(s).unary[op.id](dst, src, op.p) }
 
-// angleLimit is the least angle that the assembly cannot reduce; _asm/fit.go has the same limit.
+// angleLimit is the smallest angle that the assembly cannot reduce; _asm/fit.go has the same limit.
 const angleLimit = 1 << 17
 
 // UnaryF32 is dst[i] = op(src[i]); dst may be src.

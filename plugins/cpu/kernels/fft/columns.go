@@ -35,8 +35,8 @@ type routines[T float32 | float64] struct {
 	// those of xh and zh descend from row back. If x_k and x_{h-k} are the same memory, the result is x_k. The factor
 	// 1/2 is part of w and scale.
 	split func(xk, xh, zk, zh planes[T], back int, w planes[T], scale T)
-	// halves is split for numbers k to k+n-1 of h, with roots w[k:k+n]. None of the numbers is 0 or the counterpart h-k
-	// of another. It computes whole vectors and returns the count of numbers done; nil: none.
+	// halves is split for numbers k to k+n-1 of h, with roots w[k:k+n]. No number may be 0 or the counterpart h-k of
+	// another. It computes whole vectors and returns the count of numbers done. It is nil if the set lacks the routine.
 	halves func(x, z planes[T], h, k, n int, w planes[T], scale T) int
 	// evens is dst[i] = src[2i], and zip is dst[2i] = a[i], dst[2i+1] = b[i]; nil: loops in Go.
 	evens func(dst, src []T)
@@ -52,8 +52,8 @@ type columnFFT[T float32 | float64] struct {
 	stages []fftStage[T]
 }
 
-// fftStage is a stage of radix r. m is the product of the radices of later stages, done that of earlier ones. tw are
-// its twiddle factors.
+// fftStage is a stage of radix r. m is the product of the radices of later stages, and done the product of those of
+// earlier stages. tw are its twiddle factors.
 type fftStage[T float32 | float64] struct {
 	r, m, done int
 	tw         []T
@@ -62,7 +62,7 @@ type fftStage[T float32 | float64] struct {
 // radices are the radices of stages, in the order in which factors tries them.
 var radices = []int{4, 5, 3, 7, 2}
 
-// factors returns radices whose product is n. ok is false if there are none.
+// factors returns radices whose product is n. ok is false if n has no such factors.
 func factors(n int) (f []int, ok bool) {
 	for _, r := range radices {
 		for n%r == 0 {

@@ -146,7 +146,7 @@ func TestFFTNotFinite(t *testing.T) {
 func TestFFTThreads(t *testing.T) {
 	for _, c := range []struct{ n, rows int }{{60, 70}, {1024, 1}, {1024, 2}, {1024, 9}, {10007, 1}, {1 << 17, 2}} {
 		if testing.Short() && c.n > 1<<16 {
-			continue // slow under an emulator, and how work is divided does not depend on the instruction set
+			continue // slow under an emulator; how work is divided does not depend on the instruction set
 		}
 		for kind := Forward; kind <= RealInverse; kind++ {
 			spec := Spec{Kind: kind, N: c.n, Scale: 0.5}

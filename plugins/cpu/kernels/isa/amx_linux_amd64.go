@@ -9,9 +9,9 @@ import (
 // saves.
 func xgetbv() uint32
 
-// hasAMX reports whether this process may use AMX tiles of bfloat16: the processor has them, the operating system saves
-// them, and it has granted the process permission to use them, which hasAMX requests. Permission holds for all threads
-// of the process.
+// hasAMX reports whether this process may use AMX tiles of bfloat16. The processor must have them, the operating system
+// must save them, and it must grant the process permission, which hasAMX requests. Permission holds for all threads of
+// the process.
 func hasAMX() bool {
 	const (
 		archReqXcompPerm = 0x1023 // an operation of arch_prctl

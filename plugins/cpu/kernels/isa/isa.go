@@ -1,5 +1,5 @@
-// Package isa knows the instruction sets for which there are kernels, and which of them this processor has. Each family
-// of kernels keeps its routines in a Table, by set.
+// Package isa knows the instruction sets for which there are kernels, and which of these sets this processor has. Each
+// family of kernels keeps its routines in a Table, by set.
 //
 // The set Generic is plain Go. The others have routines in assembly, with names such as avx2 and neon.
 package isa
@@ -22,7 +22,7 @@ const FeaturesEnv = "RLX_CPU_FEATURES"
 type Set struct {
 	Name  string
 	Lanes int  // the number of float32 in a vector
-	base  *Set // the set that this one extends; nil: none
+	base  *Set // the set that this one extends, or nil
 	id    uint8
 }
 
@@ -76,7 +76,8 @@ var available = sync.OnceValue(func() []*Set { return append([]*Set{Generic}, na
 
 var forced = sync.OnceValue(func() string { return os.Getenv(FeaturesEnv) })
 
-// Choose returns the set of this name. If name is empty, it is the one that RLX_CPU_FEATURES names, or else the best.
+// Choose returns the set of this name. If name is empty, it returns the set that RLX_CPU_FEATURES names, or else the
+// best.
 func Choose(name string) (*Set, error) {
 	subject := "cpu features"
 	if name == "" {

@@ -4,7 +4,7 @@ package isa
 // of any length, and check the bounds for them: an index expression such as _ = c[n] is the last element that is read
 // or written.
 
-// Head returns the address of the first element, nil if there is none.
+// Head returns the address of the first element, or nil if s is empty.
 func Head(s []float32) *float32 {
 	if len(s) == 0 {
 		return nil

@@ -10,7 +10,7 @@ import (
 )
 
 // TestAdd checks that the sum and its norm have the bits of a sum and of a norm of it, for every instruction set and
-// number of threads, also if they overwrite what they are computed from.
+// number of threads, also if they overwrite their operands.
 func TestAdd(t *testing.T) {
 	kerneltest.EachPool(t, func(t *testing.T, p *pool.Pool) {
 		r := kerneltest.RNG(7)

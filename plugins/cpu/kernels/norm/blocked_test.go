@@ -11,7 +11,7 @@ import (
 	"github.com/rlx-go/rlx/plugins/cpu/kernels/stored"
 )
 
-// TestLayerNormBlocked checks that the blocked result is that of Norm, rounded.
+// TestLayerNormBlocked checks that the blocked result is the result of Norm, rounded.
 func TestLayerNormBlocked(t *testing.T) {
 	kerneltest.EachPool(t, func(t *testing.T, p *pool.Pool) {
 		if !product.TakesBlocked(p, product.BFloat16) {

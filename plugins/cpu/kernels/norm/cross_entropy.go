@@ -17,7 +17,7 @@ type CrossEntropyArgs struct {
 	Label   func(row int) int
 
 	Loss      []float32 // [Rows], or nil
-	DLoss, DX []float32 // gradient of Loss, and that of X; or nil
+	DLoss, DX []float32 // gradients of Loss and of X, or nil
 }
 
 // CrossEntropy computes the cross entropy of the softmax of each row and its label, or the gradient of X.

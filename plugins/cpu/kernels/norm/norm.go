@@ -118,7 +118,7 @@ func BatchNormScratch(channels, area int) pool.Size {
 	return r
 }
 
-// batchNormRows multiplies and adds rows of all channels, because those of one channel would be too short.
+// batchNormRows multiplies and adds rows of all channels, because the rows of one channel would be too short.
 type batchNormRows struct {
 	batchNorm
 	by, shift []float32 // [channels, area]
@@ -182,8 +182,9 @@ func (g *batchNorm) affine(c int) (by, shift float64, near bool) {
 	return by, shift, math.Abs(float64(g.mean[c])*scale) <= nearMean && math.Abs(by)+math.Abs(shift) <= math.MaxFloat32
 }
 
-// A batch norm of short rows, for which spreading gamma and beta takes most of the time, is one multiplication and one
-// addition if the mean is at most so many standard deviations. That costs as many units in the last place of gamma.
+// A batch norm of short rows spends most of its time on spreading gamma and beta. It becomes one multiplication and one
+// addition if the mean is at most this many standard deviations. That costs an error of the same number of units in the
+// last place of gamma.
 const (
 	nearMean = 16
 	shortRow = 1 << 10
@@ -220,8 +221,8 @@ func scaleRow(s *isa.Set, dst, x []float32, mean, rest, scale, beta float32) {
 
 // moments returns the mean of a row, or 0 if center is false, and scale, 1/sqrt(the mean square distance from it +
 // eps). It adds up blocks in float64. The mean is rounded: where all elements are near 1000 and differ by 1, that would
-// cost ten bits of the result. Their distances from the rounded mean are nearly exact, so their mean is what the
-// rounding has taken away; shift is that, times scale.
+// cost ten bits of the result. The distances from the rounded mean are nearly exact, so their mean is the rounding
+// error. shift is this error times scale.
 func moments(s *isa.Set, x []float32, eps float32, center bool) (mean, scale, shift float32) {
 	var sum, distance, squares float64
 	for i := 0; center && i < len(x); i += reduce.Block {

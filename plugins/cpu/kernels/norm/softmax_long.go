@@ -51,7 +51,7 @@ type longSoftmax struct {
 	pass       softmaxPass
 	dst, x     []float32
 	tops, sums []float32 // of chunks; of blocks of reduce.Block elements
-	top, by    float32   // by is what the last pass multiplies by or, for a logarithm, subtracts
+	top, by    float32   // the last pass multiplies by by or, for a logarithm, subtracts it
 }
 
 type softmaxPass uint8

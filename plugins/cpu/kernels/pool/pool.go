@@ -207,7 +207,7 @@ func (s *Scratch) Octets(n int) []uint8 {
 // Mark says which memory of a scratch is in use.
 type Mark struct{ used, need int }
 
-// Mark returns what is in use, for release.
+// Mark returns the amount in use, for release.
 func (s *Scratch) Mark() Mark { return Mark{s.used, s.need} }
 
 // Release frees what floats has returned since mark.
@@ -248,7 +248,7 @@ func (s *Scratch) Reset() {
 	s.used, s.need, s.most, s.usedBytes, s.needBytes = 0, 0, 0, 0, 0
 }
 
-// Scratch returns the memory of a worker. What is allocated from it is valid until the task ends.
+// Scratch returns the memory of a worker. Memory that is allocated from it is valid until the task ends.
 func (p *Pool) Scratch(worker int) *Scratch { return &p.workers[worker].scratch }
 
 // Part is a kernel's loop body together with its arguments: do runs items [lo, hi). It takes the place of a closure,

@@ -33,7 +33,7 @@ func TestPoolRunsEveryTaskOnce(t *testing.T) {
 }
 
 // TestPoolShares checks that share runs every item once, in pieces that begin at multiples of the grain, and that other
-// workers take the items of one that is slow.
+// workers take items from a slow worker.
 func TestPoolShares(t *testing.T) {
 	for _, n := range []int{1, 2, 3, 7} {
 		p := newPool(t, n, "")

@@ -52,8 +52,8 @@ func FloatBytes(lengths ...int) (n int64) {
 // SizeOf returns the size in bytes of n values of type T.
 func SizeOf[T any](n int) int64 { return int64(n) * int64(reflect.TypeFor[T]().Size()) }
 
-// Used returns how much memory kernels have needed at most: Shared, and Worker for the worker that needed most. Tests
-// compare it with what kernels say.
+// Used returns the largest amount of memory that kernels have needed: Shared, and Worker for the worker that needed
+// most. Tests compare it with the amount that kernels declare.
 func (p *Pool) Used() (r Size) {
 	r.Shared = p.Shared.Peak()
 	for i := range p.workers {

@@ -25,8 +25,7 @@ type taskRange struct{ bounds atomic.Uint64 }
 
 func (r *taskRange) set(first, end int) { r.bounds.Store(uint64(end)<<32 | uint64(first)) }
 
-// first removes tasks from the front: one in so many of those that are left, and at least one. If none is left, lo is
-// hi.
+// first removes tasks from the front: one of every oneIn that are left, and at least one. If no task is left, lo is hi.
 func (r *taskRange) first(oneIn int) (lo, hi int) {
 	for {
 		b := r.bounds.Load()

@@ -32,9 +32,9 @@ type GemmArgs struct {
 
 	Precision Precision // of the operands A and B as they are multiplied
 
-	// Only for a pool and a precision of which TakesBlocked is true. Packed replaces B. In a single product, ABlocked
-	// replaces A, if TransA is not set, and CBlocked replaces C, if there is no residual and Act is Identity or Gelu.
-	// That Gelu has an error of up to 5e-5.
+	// Packed, ABlocked and CBlocked are only for a pool and a precision for which TakesBlocked is true. Packed replaces
+	// B. In a single product, ABlocked replaces A, if TransA is not set, and CBlocked replaces C, if there is no
+	// residual and Act is Identity or Gelu. That Gelu has an error of up to 5e-5.
 	Packed             *PackedWeights
 	ABlocked, CBlocked []float32
 
@@ -182,8 +182,8 @@ func (g *GemmArgs) packBlocked(s *isa.Set, sc *pool.Scratch, dst []float32, i, m
 	PackTileRows(s, dst, transposed, n, rows, n)
 }
 
-// packB packs columns [j, j+nr) of rows [k, k+n) of B, of product i, as one panel. buf is scratch memory: lanes*n
-// floats, and then as many as w.buffer returns.
+// packB packs columns [j, j+nr) of rows [k, k+n) of B, of product i, as one panel. buf is scratch memory of lanes*n
+// floats, followed by the floats of w.buffer.
 func (g *GemmArgs) packB(s *isa.Set, w Packing, dst []float32, i, j, k, n int, buf []float32) {
 	cols := min(On(s).NR, g.N-j)
 	nr := g.panelFor(s, w, cols).NR

@@ -99,8 +99,8 @@ func (g *GemmArgs) packedMatrix(s *isa.Set) int {
 	return pool.CeilDiv(g.N, On(s).NR)*On(s).NR*g.depth(PackingOf(s, g.Precision)) + Spill
 }
 
-// buffers returns the number of rows that a worker multiplies by a panel of B, and the bytes of its buffers: to pack B,
-// and for what follows the sums of a tile.
+// buffers returns the number of rows that a worker multiplies by a panel of B, and the bytes of its buffers: the buffer
+// for packing B, and the one after the sums of a tile.
 func (g *GemmArgs) buffers(s *isa.Set) (high int, pack, end int64) {
 	way := PackingOf(s, g.Precision)
 	kb := way.KSplit(g.K)

@@ -7,8 +7,8 @@ import (
 )
 
 // Products of one row and a B stored as [K, N], such as the weights of a recurrent layer. Each row of B is used once,
-// so that packing B takes longer than the product. Here B is read as it lies: a strip of C is the sum of the strips of
-// B's rows, each times an element of A, which is what vec.Routines.Stencil computes.
+// so that packing B takes longer than the product. So B is read as it is stored. A strip of C is the sum of the strips
+// of B's rows, each times an element of A; vec.Routines.Stencil computes such sums.
 
 const (
 	rowStrip = 64 // columns in a strip: four vectors of the widest set
@@ -43,7 +43,7 @@ func rowScratch(p *pool.Pool, g *GemmArgs) pool.Size {
 type rowProducts struct {
 	p          *pool.Pool
 	g          *GemmArgs
-	strips, kb int         // strips in a product, and rows of B that are added up before the sum is added to C
+	strips, kb int         // strips in a product, and rows of B that are summed before the sum is added to C
 	at         [KBlock]int // where these rows begin
 }
 

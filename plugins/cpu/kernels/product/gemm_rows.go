@@ -11,8 +11,8 @@ import (
 
 // Products of many rows and a B stored as [N, K], such as the weights of a linear layer. Here the kernel multiplies
 // elements of B by vectors with one element each of nr rows of A, so that rows of B are only widened. Other products
-// transpose B, which takes longer than widening it. The kernel computes C transposed. A strip of that stays in the
-// second-level cache until its sums are complete.
+// transpose B, which takes longer than widening it. The kernel computes C transposed. A strip of the transposed C stays
+// in the second-level cache until its sums are complete.
 
 const (
 	rowGroups = 8   // groups of mr rows of B in a strip
@@ -141,8 +141,8 @@ type rowsAhead struct {
 	step, row int
 }
 
-// ahead returns the rows of group t of a strip, or of what is multiplied after it if t is the number of groups. A
-// product prefetches one of them for each panel; ahead prefetches the others.
+// ahead returns the rows of group t of a strip. If t is the number of groups, it returns the rows that are multiplied
+// after the strip. A product prefetches one of them for each panel; ahead prefetches the others.
 func (x *rowProduct) ahead(j, groups, t, k, panels int) rowsAhead {
 	s, g := x.p.Set, x.g
 	mr := On(s).MR
@@ -170,8 +170,8 @@ func (g *GemmArgs) residualFirst() bool {
 	return g.Residual != nil && g.Act == elementwise.Identity && g.K > Plain.KSplit(g.K)
 }
 
-// finish adds and applies what follows the product, and transposes the sums of a strip. An activation is applied to the
-// sums as they lie, because their rows are long and a call for each row of a strip costs as much as 50 elements.
+// finish applies the epilogue of the product and transposes the sums of a strip. An activation is applied before the
+// transposition, because rows are then long, and a call for each row of a strip costs as much as 50 elements.
 func (x *rowProduct) finish(sc *pool.Scratch, sums []float32, j, cols int) {
 	s, g := x.p.Set, x.g
 	if g.Act != elementwise.Identity {

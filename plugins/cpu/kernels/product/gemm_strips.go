@@ -182,7 +182,7 @@ func (x *columnStrips) pack(dst []float32, j, panels, k int, buf []float32) {
 	}
 }
 
-// multiply adds the products of a block of k to columns [j, j+cols) of C. b is what pack has packed.
+// multiply adds the products of a block of k to columns [j, j+cols) of C. b has the packed panels.
 func (x *columnStrips) multiply(tile []float32, j, cols, k int, b []float32, ahead prefetching) {
 	s, g := x.p.Set, x.g
 	nr := On(s).NR
@@ -217,8 +217,8 @@ func (x *prefetching) some(s *isa.Set) {
 	x.rows, x.pieces = x.rows-n, x.pieces-1
 }
 
-// ahead returns the weights that are packed next, after so many panels from column j on: those of the block of k that
-// begins at k or, if that is past the end, the first block of the next panels, up to panel hi.
+// ahead returns the weights that are packed next, after that many panels from column j on: those of the block of k that
+// begins at k. Past the end of k, it returns the first block of the next panels, up to panel hi.
 func (x *columnStrips) ahead(j, panels, hi, k int) (p prefetching) {
 	s, g := x.p.Set, x.g
 	nr := On(s).NR

@@ -11,7 +11,7 @@ import (
 // from one block of k to the next. A block of k is so short that its part of a panel of B stays in the first-level
 // cache, while blocks of 32 rows of A pass through.
 
-// tileEnd says what tilePanel does with finished sums.
+// tileEnd selects what tilePanel does with finished sums.
 type tileEnd uint8
 
 const (
@@ -27,7 +27,7 @@ const (
 type tilePanel struct {
 	blocks, steps int       // number of blocks of 32 rows, and of steps of 32 elements along k; both > 0
 	a, b          []float32 // blocks [blocks][steps][32 rows, 32 bfloat16], and pairs [16*steps, 32]
-	sum           []float32 // [blocks][32, 32]: the sums over the blocks of k so far. nil if this is the only one
+	sum           []float32 // [blocks][32, 32]: the sums over the blocks of k so far; nil if there is only this block
 	resume        bool      // there are earlier blocks of k
 	ahead         []float32 // memory to prefetch: the part of B that is read next
 

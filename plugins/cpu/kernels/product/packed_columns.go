@@ -7,7 +7,7 @@ import (
 )
 
 // Products with packed weights stored [K, N], whose blocks lie along N: the gradient of a product with weights [N, K].
-// Some rows of the weights at a time are decoded, as many as fit decodedSize, and their products added to C.
+// As many rows of the weights as fit decodedSize are decoded at a time, and their products added to C.
 
 const decodedSize = 1 << 20 // floats
 

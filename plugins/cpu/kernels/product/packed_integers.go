@@ -53,7 +53,7 @@ type groupProduct struct {
 	a                   []int8      // [groups][16 rows][group], or, if lda is not 0, [16 rows][lda]
 	lda, stepA          int         // if lda is not 0: bytes from row to row, and from group to group
 	ahead               groupsAhead // what is prefetched; only if lda is not 0
-	// [groups][16 rows]: makes up for what is added to b: -128 times the sum of a for VNNI, else quadExcess
+	// [groups][16 rows]: corrects for the number that is added to b: -128 times the sum of a for VNNI, else quadExcess
 	sums   []int32
 	dx, xs []float32 // [groups][16 rows]: the scale of a; the sum of a times its scale
 	b      []int8    // [groups][width*group/4][16 columns][4], see integerFormat.width

@@ -126,7 +126,7 @@ func weightsIn(d dtype.DType, b []byte) stored.Values {
 }
 
 // BenchmarkPackedVector measures generating one token: products with weights of a model of 1e9 parameters, which come
-// from memory. The rate is that of bytes of weights. Weights stored as floats are measured too.
+// from memory. The rate counts the bytes of the weights. Weights stored as floats are measured too.
 func BenchmarkPackedVector(b *testing.B) {
 	p, err := pool.New(0)
 	if err != nil {

@@ -14,8 +14,7 @@ import (
 )
 
 // TestIntegerExtremes multiplies the largest integers that formats and activations have. Some products add up in 16
-// bits, without overflow only if the integers are within these bounds. It also compares small integers. Results are
-// exact.
+// bits, which overflows if the integers exceed these bounds. It also compares small integers. Results are exact.
 func TestIntegerExtremes(t *testing.T) {
 	bounds := map[dtype.DType][2]int{
 		dtype.Q4_0: {-8, 7}, dtype.Q4_1: {0, 15}, dtype.Q5_0: {-16, 15}, dtype.Q5_1: {0, 31}, dtype.Q8_0: {-128, 127},

@@ -10,12 +10,12 @@ import (
 
 // Products of floats, unrounded, in AMX tiles of bfloat16. As in packed_tiles.go, a float is the sum of three bfloat16,
 // its parts, each of at most half the last place of the one before. Weights that are stored as bf16 have one part. The
-// product of two floats is the sum of the products of their parts. It leaves out those that are less than 2^-26 of it,
-// a quarter of a rounding to float32. Each product of parts is exact; sums are rounded to float32, the smallest
-// products of a block of k first.
+// product of two floats is the sum of the products of their parts. Products of parts that are less than 2^-26 of it, a
+// quarter of a rounding to float32, are left out. Each product of parts is exact; sums are rounded to float32, the
+// smallest products of a block of k first.
 //
-// Parts below 2^-126 count as zero, so the product is computed in another way if all of an operand is small, and if an
-// element is large, infinite or NaN.
+// Parts below 2^-126 count as zero. So the product is computed in another way if all elements of an operand are small,
+// or if an element is large, infinite or NaN.
 
 const (
 	partsMost   = 3
@@ -237,7 +237,7 @@ func (y *partStrip) end(s *isa.Set, t tilePanel, q int) {
 	if fused && g.Residual != nil {
 		residual = g.Residual[y.m*g.LDR+y.j+q:]
 	}
-	blocks, whole := t.blocks, 0 // number of blocks, and of those that lie in C entirely
+	blocks, whole := t.blocks, 0 // number of blocks, and of blocks that lie in C entirely
 	if w == TileSide {
 		whole = y.rows / TileSide
 	}

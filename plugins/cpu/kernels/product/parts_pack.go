@@ -9,7 +9,7 @@ import (
 )
 
 // partRoutines are the routines of a set that divide floats into parts. Each returns the largest magnitude, or NaN if
-// there is one. A plane is a place for one part, and planes are `plane` floats apart.
+// an element is NaN. A plane is a place for one part, and planes are `plane` floats apart.
 type partRoutines struct {
 	// rows divides rows of 32*steps floats, ld apart. In a plane, rows are 16 floats and steps 512 floats apart.
 	rows func(dst []float32, plane int, src []float32, ld, rows, steps int) float32

@@ -13,8 +13,8 @@ func FMAFlops(p *pool.Pool, n int) float64 {
 	return float64(pieces*p.Threads()) * float64(n) * 12 * 2 * float64(p.Set.Lanes)
 }
 
-// HalfFlops is FMAFlops for bfloat16 products, in tiles if the instruction set has them, else in vectors. It returns 0
-// if it has neither.
+// HalfFlops is like FMAFlops, for bfloat16 products: in tiles if the instruction set has them, else in vectors. It
+// returns 0 if the set has neither.
 func HalfFlops(p *pool.Pool, n int) float64 {
 	loop, each := On(p.Set).halfLoop, 12*2*2*float64(p.Set.Lanes)
 	if On(p.Set).tileLoop != nil {

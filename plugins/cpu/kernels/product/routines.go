@@ -12,7 +12,7 @@ type Panel struct {
 	NR int
 
 	// Gemm is C[rows, nr] = A·B for packed A (rows floats per k) and packed B (nr floats per k), rows <= mr. It adds,
-	// in this order: the old C if accumulate is set, bias[nr], residual[rows, nr]. nil means none.
+	// in this order: the old C if accumulate is set, bias[nr], residual[rows, nr]. bias and residual may be nil.
 	Gemm func(rows, k int, a, b, c []float32, ldc int, accumulate bool, bias, residual []float32, ldr int)
 
 	// rowsProduct is C[mr, nr*panels] = A·B for rows of A as they are stored, lda floats apart, and packed panels of B,
@@ -57,7 +57,7 @@ type Routines struct {
 	// tilePanel is tiles followed by bias, activation and residual; see tilePanel. nil if tiles is.
 	tilePanel func(t *tilePanel)
 
-	// Loops that measure the peak of the processor; nil if there is none.
+	// Loops that measure the peak of the processor. A loop that the set lacks is nil.
 	halfLoop func(n int) // 12*n vector products of pairs
 	tileLoop func(n int) // 4*n products of tiles
 	fmaLoop  func(n int) // 12*n vector multiply-adds

@@ -49,7 +49,7 @@ func schemeValue64(w *SchemeWeights, i int) float64 {
 	return v
 }
 
-// randomScheme returns random weights of a scheme. Floats are below 4, so that none is NaN.
+// randomScheme returns random weights of a scheme. Floats are below 4, so that no float is NaN.
 func randomScheme(r *rand.Rand, kind string, k, n int) *SchemeWeights {
 	w := &SchemeWeights{Values: kind, N: n, Block: []int{1, 8, 16, 32, 40, 100}[r.IntN(6)]}
 	size, mask := k*n, byte(0xff)
@@ -132,7 +132,7 @@ func TestSchemeProducts(t *testing.T) {
 }
 
 // TestSchemeRoutines checks that all bit patterns, also NaN and infinities, are decoded as by package quant, and that
-// infinite weights and NaN affect a product as they affect that of the decoded weights.
+// infinite weights and NaN affect a product in the same way as decoded weights.
 func TestSchemeRoutines(t *testing.T) {
 	const k, n = 16, 32
 	for _, s := range isa.Available() {

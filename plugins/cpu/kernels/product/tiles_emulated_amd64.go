@@ -10,7 +10,7 @@ import (
 )
 
 // EmulatedTiles returns, for tests on processors without AMX, a set that extends AVX512BF16 with tiles in plain Go. It
-// returns none if the processor has AMX, or lacks AVX512BF16.
+// returns nil if the processor has AMX, or lacks AVX512BF16.
 func EmulatedTiles() []*isa.Set {
 	if names := isa.Features(); slices.Contains(names, "amx") || !slices.Contains(names, "avx512bf16") {
 		return nil

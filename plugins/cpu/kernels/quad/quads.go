@@ -25,7 +25,7 @@ type Product struct {
 	pairBytes func(dst []int16, a, b []uint8, signed bool)
 }
 
-// Operand is the type of an operand and its zero point, the integer that stands for 0.
+// Operand has the type of an operand and its zero point, the integer that stands for 0.
 type Operand struct {
 	Signed bool
 	Zero   int

@@ -51,7 +51,7 @@ func amx() *Routines {
 }
 
 // WithoutVNNI returns, for tests, a set that is AVX-512 but multiplies integers of 16 bits, as processors without VNNI
-// do. It returns none if the processor lacks AVX-512.
+// do. It returns nil if the processor lacks AVX-512.
 func WithoutVNNI() []*isa.Set {
 	if !slices.Contains(isa.Features(), "avx512") {
 		return nil

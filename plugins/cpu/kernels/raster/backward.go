@@ -21,8 +21,8 @@ type hit struct {
 	alpha, transmittance float32 // transmittance is that in front of the splat
 }
 
-// hitRoom is how many hits a tile may have at a time if it has fewer splats. A tile with more is done in parts. One
-// pixel has at most one for each splat of the scene.
+// hitRoom is the largest number of hits that a tile has at a time, unless the scene has more splats. A tile with more
+// hits is done in parts. A pixel has at most one hit for each splat of the scene.
 const hitRoom = 1 << 16
 
 // Backward computes the gradient as gaussian_splat_render_backward does.

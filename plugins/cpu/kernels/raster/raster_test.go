@@ -147,8 +147,8 @@ func TestStages(t *testing.T) {
 	check("random, inside", s, meta, 150, 111)
 }
 
-// TestGroups compares splats that are each in more bands than there is room for at a time, and tiles with more hits
-// than there is room for, with the definition.
+// TestGroups compares splats that are in too many bands, and tiles with too many hits, to be done at a time, with the
+// definition.
 func TestGroups(t *testing.T) {
 	for _, c := range []struct {
 		n, w, h int
@@ -226,7 +226,7 @@ func TestFunctions(t *testing.T) {
 	}
 }
 
-// TestScratch checks what the kernels say about their memory.
+// TestScratch checks the amount of memory that the kernels declare.
 func TestScratch(t *testing.T) {
 	s, meta := randomScene(5000, 1, 0.05)
 	const w, h = 100, 90

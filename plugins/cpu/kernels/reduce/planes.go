@@ -6,10 +6,10 @@ import (
 	"github.com/rlx-go/rlx/plugins/cpu/kernels/vec"
 )
 
-// windowPlanes computes whole planes, several at a time, because a routine called for one line of a small image takes
-// longer to call than to run. A copy of the planes includes the padding, and separates lines by the remainder of their
-// position by the stride: [remainders, planes, lines, pitch]. Each routine then runs over all lines of all planes. What
-// it computes at the ends of lines and planes is not used.
+// windowPlanes computes whole planes, several at a time, because for one line of a small image the call of a routine
+// takes longer than the routine. A copy of the planes includes the padding, and separates lines by the remainder of
+// their position by the stride: [remainders, planes, lines, pitch]. Each routine then runs over all lines of all
+// planes. Results at the ends of lines and planes are not used.
 type windowPlanes windowLines
 
 const (
@@ -42,7 +42,7 @@ func (g *WindowArgs) planePitch() int { return pool.CeilDiv(g.lineSize(), g.Stri
 // planesAtOnce returns how many planes are computed at a time.
 func (g *WindowArgs) planesAtOnce() int { return min(max(1, g.Outer), max(1, planesNow/g.planeSize())) }
 
-// planeScratch returns what a worker needs, also for smaller images, in bytes.
+// planeScratch returns the bytes that a worker needs, also for smaller images.
 func (g *WindowArgs) planeScratch() int64 {
 	n := max(planesNow, min(planeRoom, g.planeSize()))
 	return pool.FloatBytes(n, n+2, n, n, n, divisors)

@@ -181,8 +181,8 @@ func reduce[A any](p *pool.Pool, g *reducing[A], f folder[A], shape, axes []int,
 	}
 }
 
-// Scratch returns what a reduction of up to so many elements needs: the partial results of chunks. With chunks
-// there are at most 2*reduceTasks tasks, each with a strip of results.
+// Scratch returns the memory that a reduction of up to this many elements needs for the partial results of chunks. With
+// chunks there are at most 2*reduceTasks tasks, each with a strip of results.
 func Scratch(elements int) pool.Size {
 	if elements <= 2*pool.Grain {
 		return pool.Size{}

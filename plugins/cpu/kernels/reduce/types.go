@@ -278,7 +278,7 @@ func foldOne[T elementwise.Number](op Op, a, x T) T {
 	return a + x
 }
 
-// startOf returns the reduction of no elements. For Mean it is that of Sum.
+// startOf returns the reduction of no elements. For Mean it returns that of Sum.
 func startOf[T elementwise.Number](op Op) T {
 	switch op {
 	case Max:

@@ -14,7 +14,7 @@ type WindowArgs struct {
 	Op           Op
 	Outer, Inner int // elements before the axes, and after them
 	In, Out      [3]int
-	Kernel       [3]int // ignored if Adaptive is set, and so are Stride and Pad
+	Kernel       [3]int // ignored if Adaptive is set, like Stride and Pad
 	Stride, Pad  [3]int
 	Adaptive     bool // windows divide the axes evenly, and a mean divides by the number of elements in the window
 }

@@ -22,7 +22,7 @@ type Args struct {
 	Temperature []float32
 	TopK        []int32
 	TopP        []float32
-	MinP        []float32 // nil means none
+	MinP        []float32 // may be nil
 	Seed, Step  []uint32
 	Out         []int32 // the token of each row
 	Alone       bool    // draw each row as if it were row 0
@@ -293,7 +293,7 @@ func (s *sampledRow) findTop(part *sampledPart) {
 	}
 }
 
-// largestNumber returns the largest element that is not NaN, -Inf if there is none.
+// largestNumber returns the largest element that is not NaN, or -Inf if all are NaN.
 func largestNumber(s *isa.Set, x []float32) float32 {
 	if reduce.On(s).Folds != nil && len(x) > 0 {
 		if top := float32(reduce.On(s).Folds.Row[reduce.Max](&x[0], len(x))); top == top {

@@ -40,8 +40,8 @@ type Recurrent struct {
 // are in the first-level cache. The weights are packed once, so that those of a block lie in the order in which all
 // steps read them. A single sequence needs dot products with rows of the weights, which are read as they are stored.
 //
-// The sequences do not depend on each other, so a worker goes through all steps with its share of them. Where there are
-// too few of them, or the weights do not fit the second-level cache of one core, the workers share the blocks of each
+// The sequences do not depend on each other, so a worker goes through all steps with its share of them. If there are
+// too few sequences, or the weights do not fit the second-level cache of one core, the workers share the blocks of each
 // step instead, and each reads only its own part of the weights.
 
 const (

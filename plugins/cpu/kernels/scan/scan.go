@@ -66,7 +66,7 @@ type scanning[T, A elementwise.Number] struct {
 	start       A
 	exclusive   bool
 
-	// The routine for contiguous f32, which needs no blocks, and its operands; nil if the set has none.
+	// The routine for contiguous f32, which needs no blocks, and its operands. It is nil if the set lacks it.
 	vector func(dst, src []float32, acc float64) float64
 	y, x   []float32
 }

@@ -61,7 +61,8 @@ func TestDense(t *testing.T) {
 	}
 }
 
-// TestDenseSingular checks that the solution of a singular system is NaN, and that of the next one is not.
+// TestDenseSingular checks that the solution of a singular system is NaN, and that the solution of the next system is
+// not.
 func TestDenseSingular(t *testing.T) {
 	x := make([]float32, 4)
 	solve.Dense(newPool(t, 2), solve.Args[float32]{X: x, A: []float32{1, 2, 2, 4, 1, 2, 2, 5}, B: []float32{1, 3, 1, 3},

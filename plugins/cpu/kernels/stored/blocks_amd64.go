@@ -66,8 +66,8 @@ func PrefetchAhead() uint64 {
 	return 4096
 }
 
-// dotHalvesOf adapts a routine for rows of whole vectors. For rows of other lengths, what it returns does nothing and
-// reports false.
+// dotHalvesOf adapts a routine for rows of whole vectors. For rows of other lengths, the returned function does nothing
+// and reports false.
 func dotHalvesOf(lanes int, f func(dst *float32, lead int, w *uint16, gap, stride, rows int, x *float32, vectors int),
 ) func(dst []float32, w []uint16, ld int, x []float32) bool {
 	return func(dst []float32, w []uint16, ld int, x []float32) bool {

@@ -1,7 +1,7 @@
 package vec
 
-// Fill sets the elements of x to v. It copies what it has set, because in a loop the compiler stores elements one
-// by one.
+// Fill sets the elements of x to v. It copies the elements that it has set, because the compiler makes a loop store
+// elements one by one.
 func Fill[T any](x []T, v T) {
 	const most = 1 << 10 // elements of a copy, so that the source stays in the L1 cache
 	n := min(len(x), 16)

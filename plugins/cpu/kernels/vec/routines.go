@@ -39,8 +39,8 @@ type Routines struct {
 	// NarrowF16 and NarrowBF16 round to the nearest, ties to even.
 	NarrowF16, NarrowBF16 func(dst []uint16, src []float32)
 
-	// Stream copies 64*lines bytes with stores that bypass the caches, and brings as many from the addresses next and
-	// after into the L1 cache. dst is aligned to 64 bytes. nil if the set has no such routine.
+	// Stream copies 64*lines bytes with stores that bypass the caches. It brings the same number of bytes at the
+	// addresses next and after into the L1 cache. dst is aligned to 64 bytes. It is nil if the set has no such routine.
 	Stream     func(dst, src *uint8, next, after uintptr, lines int)
 	StoreFence func() // makes the stores that bypass the caches visible before later ones
 	// PrefetchRows brings the cache lines at the addresses at+i*stride for i < rows into the L2 cache, whether or not

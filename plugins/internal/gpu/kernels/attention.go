@@ -67,8 +67,9 @@ func simpleLoops(keys int, c attentionConsts) int {
 type attentionConsts struct {
 	attentionShape
 	Grid, Rel, Softcap, BoolMask bool
-	// Operand indices, 0 for none: the position of query 0 and the number of keys, and whether these operands have a
-	// value per batch element. With FixedOffset an attribute has the position. Sinks and Sequence are operand indices.
+	// Position is the operand with the position of query 0, and KVLen the one with the number of keys; the next fields
+	// say whether they have a value per batch element. With FixedOffset an attribute has the position. Sinks and
+	// Sequence are operand indices. 0 means that the node lacks the operand.
 	Position, KVLen, Sinks, Sequence     int
 	PositionEach, KVLenEach, FixedOffset bool
 	Layout, Mask                         string

@@ -30,7 +30,7 @@ func (t AttentionMatrices) String() string {
 	return fmt.Sprintf("%dx%d/%d", t.Queries(), t.Keys, 8*t.Rows)
 }
 
-// attentionMatrices are the shapes to choose from. There is one as long as none has been timed.
+// attentionMatrices are the shapes to choose from. As long as no shape has been timed, there is only one.
 var attentionMatrices = []AttentionMatrices{{Blocks: 4, Rows: 1, Keys: 32}}
 
 // AttentionMatrixTiles returns the shapes of tiled attention of devices with matrices.
@@ -57,8 +57,8 @@ func (c attentionMatrixConsts) LineS() int { return c.RowS() + 1 }
 // Lines is the number of rows of tile_kv, which has keys, then values, and at times the result.
 func (c attentionMatrixConsts) Lines() int { return max(c.Keys, c.Queries()) }
 
-// Own is the number of vectors of four queries of a block. Sharers is the number of invocations that share one of them,
-// and Scores the number of keys of which an invocation has the scores of these queries.
+// Own is the number of vectors of four queries in a block. Sharers is the number of invocations that share such a
+// vector. Scores is the number of keys for which an invocation has the scores of these queries.
 func (c attentionMatrixConsts) Own() int     { return 2 * c.AttentionMatrices.Rows }
 func (c attentionMatrixConsts) Sharers() int { return 32 / c.Own() }
 func (c attentionMatrixConsts) Scores() int  { return c.Keys / c.Sharers() }
@@ -86,7 +86,7 @@ func (c attentionMatrixConsts) bytes() int {
 const mostMatrices = 48
 
 // withMatrices returns the constants of the kernel with matrices, for a number of keys or 0 if that is not static. ok
-// is false if the device has none, or the head dim needs too much memory.
+// is false if the device has no matrices, or the head dim needs too much memory.
 func (c attentionConsts) withMatrices(d, keys int, l Limits) (m attentionMatrixConsts, ok bool) {
 	if !l.Matrices {
 		return m, false

@@ -145,7 +145,7 @@ var (
 // AttentionTiles lists all shapes. The last one is for software adapters.
 var AttentionTiles = []AttentionTile{attentionLarge, attentionColumns, attentionWindow, attentionFew, attentionShort}
 
-// chooseAttention returns the shape for a head dim and numbers of queries and keys. ok is false if none fits the
+// chooseAttention returns the shape for a head dim and numbers of queries and keys. ok is false if no shape fits the
 // device.
 func chooseAttention(d, queries, keys int, l Limits) (s attentionShape, ok bool) {
 	s = attentionShape{attentionLarge, d}

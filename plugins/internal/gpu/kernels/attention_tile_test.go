@@ -41,8 +41,8 @@ func TestChosenAttention(t *testing.T) {
 	}
 }
 
-// TestAttentionMatrices: with matrices, attention takes as much workgroup memory as was calculated. A head dim that
-// needs more gets a kernel without.
+// TestAttentionMatrices checks that attention with matrices takes as much workgroup memory as was calculated, and that
+// a head dim that needs more gets a kernel without matrices.
 func TestAttentionMatrices(t *testing.T) {
 	for _, c := range []struct {
 		d        int64

@@ -82,8 +82,8 @@ func takesTiles(n *ir.Node, s convSizes) bool {
 	return s.Taps()*s.CIn >= 16
 }
 
-// arrangePixels is the number of result pixels from which on the weights are first copied in patch order. Every tile
-// reads them, and in their stored order each lane would read another cache line.
+// arrangePixels is the smallest number of result pixels for which the weights are first copied in patch order. Every
+// tile reads them, and in their stored order each lane would read another cache line.
 const arrangePixels = 8192
 
 // arranged reports whether the weights of a tiled convolution are first copied to scratch memory, in patch order.
@@ -96,12 +96,12 @@ func arranged(n *ir.Node, s convSizes) bool {
 const copyBlock = 16
 
 // copied reports whether x is first copied to scratch memory, padded and in blocks of channels. The product can then
-// read vectors without conditions. A condition would make it wait for what it prefetches.
+// read vectors without conditions. With a condition, it would have to wait for the data that it prefetches.
 func copied(n *ir.Node, s convSizes) bool { return arranged(n, s) && s.CIn%copyBlock == 0 }
 
-// padded reports whether patches of a tiled convolution include padding. Padding must not count, but the product
-// multiplies it by weights, and 0 times a weight that is not finite is NaN. So one shader checks the weights first, and
-// another recomputes the result if necessary.
+// padded reports whether patches of a tiled convolution include padding. Padding must not change the result, but the
+// product multiplies it by weights, and 0 times a weight that is not finite is NaN. So one shader checks the weights
+// first, and another recomputes the result if necessary.
 func (s convSizes) padded() bool { return !s.Transposed && s.Padding != [3]int{} }
 
 // maxFlags is the number of words after the weights in scratch memory. Each tells whether the weights that one

@@ -15,8 +15,8 @@ var (
 	_ = register(crossEntropy("softmax_cross_entropy_backward", "(f32, i32|i64|u32, f32)", crossEntropyGradient))
 )
 
-// crossEntropy makes a kernel of two shaders. The first finds the largest logit of each part of a row and the sum of
-// the exponentials of all logits but that of the label, relative to the largest. The second combines the parts.
+// crossEntropy makes a kernel of two shaders. The first finds the largest logit of each part of a row. It also sums the
+// exponentials of all logits except the label's, relative to the largest. The second combines the parts.
 func crossEntropy(name, takes string, second func(n *ir.Node, p logitRows) Shader) Kernel {
 	return Kernel{
 		Op: name, Takes: takes,

@@ -60,7 +60,7 @@ var (
 			}})
 )
 
-// packedRow multiplies one row at a time. Operand idx selects its matrix; -1 for none.
+// packedRow multiplies one row at a time. Operand idx selects its matrix; -1 means that there is one matrix.
 func packedRow(n *ir.Node, idx int) Shader {
 	s := packedShader(n, "product", 0, 1, idx, []string{"tiles", "n_size", "k_size", "matrices"})
 	s.Consts = map[string]any{"Grouped": idx >= 0}
@@ -86,7 +86,8 @@ func packedRow(n *ir.Node, idx int) Shader {
 	return s
 }
 
-// packedShader makes a shader from a part of dequant.wgsl. x, w and idx are operand indices; idx is -1 for none.
+// packedShader makes a shader from a part of dequant.wgsl. x, w and idx are operand indices; idx may be -1, see
+// packedRow.
 func packedShader(n *ir.Node, body string, x, w, idx int, fields []string) Shader {
 	s := Shader{Name: n.Op.Name, Body: part(dequantWGSL, body), Fields: fields,
 		Bindings: []Binding{weights("w", n, w), {Name: "y", Operand: Out, DType: dtype.F32}}}

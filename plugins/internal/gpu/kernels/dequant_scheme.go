@@ -25,7 +25,7 @@ type schemeConsts struct {
 	PerColumn bool // one scale per column
 }
 
-// schemeProduct multiplies by weights stored as op.DequantMatMulAttrs.Scheme says.
+// schemeProduct multiplies by weights that are stored in the form of op.DequantMatMulAttrs.Scheme.
 func schemeProduct(n *ir.Node) Shader {
 	a := n.Attrs.(op.DequantMatMulAttrs)
 	c := schemeConsts{Scheme: a.Scheme, Rows: 4, Block: a.Block}

@@ -77,8 +77,8 @@ func withLibraryFunctions(s map[string]map[string]string) map[string]map[string]
 	return s
 }
 
-// expression returns the expression of an op with operands of type d, with its attributes filled in, or "" if there is
-// none.
+// expression returns the expression of an op with operands of type d, with its attributes filled in, or "" if the op
+// has no expression.
 func expression(def *ir.OpDef, attrs any, d dtype.DType) string {
 	expr := scalars[def.Name][class(d)]
 	if one := scalars[def.Name][d.String()]; one != "" {

@@ -73,8 +73,8 @@ func gridAttention(n *ir.Node, l Limits) []Shader {
 			}).
 				withLoops(n, func(*Call) int { return simpleLoops(int(tokens), c) })}
 	}
-	// places is the size of the table of key offsets for tiles of some keys, or 0 if there is none. used is the
-	// workgroup memory without it.
+	// places returns the size of the table of key offsets for tiles of some keys, or 0 if there is no table. used is
+	// the workgroup memory without it.
 	places := func(keys, used int) int {
 		n := ceilDiv(int(tokens), keys)*keys + keys
 		if c.OneWindow || n > maxKeyPlaces || used+4*n > l.WorkgroupStorage {

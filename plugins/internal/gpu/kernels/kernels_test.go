@@ -19,7 +19,8 @@ import (
 	"github.com/rlx-go/rlx/plugins/metal/msl"
 )
 
-// TestDescription: the compiler's copy equals what the backend reports. After a change of kernels, run it with -update.
+// TestDescription checks that the compiler's copy of the description equals the one that the backend reports. After a
+// change of kernels, run it with -update.
 func TestDescription(t *testing.T) {
 	golden.Text(t, "../../../../core/target/wgpu.target", Description().String())
 	if err := Description().Check(); err != nil {

@@ -68,8 +68,8 @@ var _ = register(Kernel{
 	},
 })
 
-// sequenceSizes returns the number of elements of the operand sequence, how many blocks of rows each stands for, and
-// the number of sequences of the state.
+// sequenceSizes returns the number of elements of the operand sequence, the number of blocks of rows that each element
+// stands for, and the number of sequences of the state.
 func sequenceSizes(c *Call, axis int) []uint32 {
 	if axis == 0 {
 		return []uint32{0, 1, 0}
@@ -83,9 +83,9 @@ func appendUnit(n *ir.Node, axis int) unit {
 	return units(n.Type.DType, []int{commonDivisor(rows.Type.Shape[axis+1:])}, rows)
 }
 
-// appendFields are the parameters that appendSizes returns. In units of per elements: the size of the new rows, of the
-// state, and of one row. Then the last index at which the new rows may begin, the number of such indices in operand 2,
-// and how many consecutive blocks of rows share one.
+// appendFields are the parameters that appendSizes returns. rows, state and inner are the sizes of the new rows, of the
+// state, and of one row, in units of per elements. last is the last index at which the new rows may begin. places is
+// the number of such indices in operand 2, and alike the number of consecutive blocks of rows that share an index.
 var appendFields = []string{"rows", "state", "inner", "last", "places", "alike"}
 
 func appendSizes(c *Call, axis, per int) []uint32 {

@@ -15,10 +15,10 @@ var _ = register(Kernel{Op: "loop", Takes: "(" + computed + "|i8|i64|u8...)",
 //go:embed loop.wgsl
 var loopWGSL string
 
-// A loop has a control, these words of device memory, which its shaders update. A word of value 0 is the first of a
-// status slot, too, so a loop in a loop reports its error like a step.
+// The control of a loop is these words of device memory, which the loop's shaders update. A word with value 0 is the
+// first of a status slot, too. So a loop in a loop reports its error like a step.
 const (
-	LoopError     = 0 // 1 + the number of the slot that reported the first error; 0 if there is none
+	LoopError     = 0 // 1 + the number of the slot that reported the first error; 0 without an error
 	LoopIteration = 1 // the iteration of the error
 	LoopActive    = 2 // 1 until the loop has ended
 	LoopTime      = 3 // number of the current iteration; of the first, 0, once LoopNext has run
@@ -40,8 +40,8 @@ func loopShader(name string, consts map[string]any, fields []string, written, re
 // one is Shader.Groups of a shader with a single workgroup.
 func one(*Call) int { return 1 }
 
-// LoopStart returns the shader at the beginning of a loop. Its bindings are the control, that of the loop around it if
-// inner is set, and the guard if guarded is set, which is byte guard of its binding.
+// LoopStart returns the shader at the beginning of a loop. Its bindings are the loop's control, the control of the
+// outer loop if inner is set, and the guard if guarded is set. The guard is at byte guard of its binding.
 func LoopStart(inner, guarded bool, guard int) Shader {
 	var read []string
 	if inner {

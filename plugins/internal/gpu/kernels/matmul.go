@@ -325,8 +325,7 @@ func (t tiled) Late() step { return step{tiled: t, K: t.Depth - 2} }
 // Last is the last step. Variables hold its operands, and its sums are computed after the barriers.
 func (t tiled) Last() step { return step{tiled: t, K: t.Depth - 1, Held: "last_"} }
 
-// specialise sets which sizes are multiples of the tile, for a product of these sizes; 0 stands for a size that is not
-// static.
+// specialise records which of the sizes of a product are multiples of the tile. 0 stands for a size that is not static.
 func (t tiled) specialise(m, n, k int) tiled {
 	t.A.Name, t.A.Rows, t.A.Whole = "a", "m_size", m > 0 && m%t.TileM() == 0
 	t.B.Name, t.B.Rows, t.B.Whole = "b", "n_size", n > 0 && n%t.TileN() == 0

@@ -53,7 +53,7 @@ type halves struct {
 
 func (h halves) Both() []halfOperand { return []halfOperand{h.X, h.W} }
 
-// halvesTile is its shape. It has not been timed.
+// halvesTile is the shape of the tile. It has not been timed.
 var halvesTile = Tile{BlocksM: 2, BlocksN: 2, LanesM: 4, TM: 8, TN: 4, Depth: 32, Matrices: true}
 
 // matmulHalves returns the shader for a product of f16 by f16 with matrices. A product of two halves is exact in f32,

@@ -21,8 +21,8 @@ type Tile struct {
 	// block is.
 	Matrices bool
 	// Rate is the speed of a fully occupied device with such tiles, measured on an NVIDIA H200 in TFLOP/s. Only the
-	// ratio to other tiles matters. Alone is the part of it that a processor reaches with a single workgroup: fewer
-	// invocations hide less latency.
+	// ratio to other tiles matters. Alone is the part of this rate that a processor reaches with a single workgroup:
+	// fewer invocations hide less latency.
 	Rate, Alone float64
 	// Dense tiles are not for convolutions, which need more registers for the addresses of patches.
 	Dense bool
@@ -126,9 +126,9 @@ var tiles = []Tile{
 	{BlocksM: 4, BlocksN: 2, LanesM: 4, TM: 4, TN: 4, Depth: 16, Rate: 36.5, Alone: 1},    // 64x64
 }
 
-// matrixTiles are the shapes for devices with matrices. A block has 4x4 matrices: fewer sums than in other tiles,
-// because those of A and B take registers, too. There is one shape as long as none has been timed; its rate only serves
-// to decide about Splits.
+// matrixTiles are the shapes for devices with matrices. A block has 4x4 matrices, fewer sums than in other tiles,
+// because the matrices of A and B take registers, too. As long as no shape has been timed, there is only one, and its
+// rate only serves to decide about Splits.
 var matrixTiles = []Tile{
 	{BlocksM: 2, BlocksN: 2, LanesM: 4, TM: 8, TN: 4, Depth: 16, Rate: 43, Alone: 0.85, Matrices: true}, // 64x64
 }

@@ -57,8 +57,8 @@ type Product struct {
 	form           productForm
 }
 
-// ProductSizes are the sizes of a product: Count results of M x N, each a sum of K products. Strides are in elements,
-// that of a batch axis is 0 where all results share a matrix; see Batch.
+// ProductSizes are the sizes of a product: Count results of M x N, each element a sum of K products. Strides are in
+// elements. The stride of a batch axis is 0 where all results share a matrix; see Batch.
 type ProductSizes struct {
 	M, N, K, Count        int
 	Batch, ABatch, BBatch []uint32 // sizes and strides of maxRank leading axes
@@ -90,10 +90,11 @@ func Weights(name string, n *ir.Node, operand int) Binding { return weights(name
 // BeginsAt reports whether a value begins at a multiple of that many bytes.
 func BeginsAt(n *ir.Node, bytes int64) bool { return beginsAt(n, bytes) }
 
-// GridTerms returns the shader that computes the relative position terms of a grid_attention, the scratch memory that
-// they take at its beginning, and their number from one term to the next. The terms are in units of log2(e), as f32
-// [B, windows, heads, wh+ww, pitch]: those of the query's row with each row of keys, then of its column. Queries are
-// the tokens of a window that are on the grid. ok is false if the node has no such terms, or no shader for them.
+// GridTerms returns the shader that computes the relative position terms of a grid_attention. It also returns the
+// scratch memory that they take at its beginning, and the number of values from one term to the next. The terms are in
+// units of log2(e), as f32 [B, windows, heads, wh+ww, pitch]: first those of the query's row with each row of keys,
+// then those of its column. Queries are the tokens of a window that are on the grid. ok is false if the node has no
+// such terms, or no shader for them.
 func GridTerms(n *ir.Node, l Limits) (s Shader, bytes int64, pitch int, ok bool) {
 	l.Own = nil
 	shaders := gridAttention(n, l)

@@ -81,7 +81,7 @@ func init() {
 	}
 }
 
-// longRow is the number of elements from which on several invocations share a reduction.
+// longRow is the smallest number of elements for which several invocations share a reduction.
 const longRow = 32
 
 // reducedRange returns the range of reduced axes if every axis in it is reduced or has size 1. Otherwise end is 0.

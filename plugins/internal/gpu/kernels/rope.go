@@ -43,13 +43,13 @@ type rope struct {
 	N, Encode     string // N: prefix of its names; Encode: function that returns the bits of a result
 	Layout, Style string
 	Angles        string // tables, frequencies or base
-	Rank          int    // of the operand with positions; -1 for none
+	Rank          int    // of the operand with positions, or -1
 	Vec           bool   // the function computes four elements
 	Back          bool   // pairs turn by minus the angle
 }
 
-// inFours reports whether a rope of f32 can read and write vectors of four. A vector then has no elements of two pairs'
-// halves, and none of two heads.
+// inFours reports whether a rope of f32 can read and write vectors of four. That needs vectors whose elements belong to
+// one half of the pairs and to one head.
 func inFours(n *ir.Node) bool {
 	a, x := n.Attrs.(op.RopeAttrs), n.In[0].Type
 	pairs := 4 // consecutive pairs that a vector must not split

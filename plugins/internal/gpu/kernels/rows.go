@@ -53,8 +53,9 @@ func planReads(node *ir.Node, per int, sizes func(shape []int) (outer, n, inner 
 	return p
 }
 
-// rowsAndLanes divides a workgroup among rows of length units. It uses as many lanes per row as still have that many
-// reads each. inner tells whether neighbouring units belong to different rows. rows is a multiple of per.
+// rowsAndLanes divides a workgroup among rows of length units. It uses as many lanes per row as possible, while each
+// lane still has the given number of reads. inner tells whether neighbouring units belong to different rows. rows is a
+// multiple of per.
 func rowsAndLanes(length int, inner bool, per, reads int) (rows, lanes int) {
 	const group = 256
 	lanes = 8

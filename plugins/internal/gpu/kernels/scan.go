@@ -41,9 +41,9 @@ func scanSizes(n *ir.Node, shape []int) (outer, size, inner int) {
 	return around(shape, n.Attrs.(op.ScanAttrs).Axis)
 }
 
-// scanBlocks returns the length of the blocks into which lines are divided so that several workgroups share a line, or
-// 0 if each line is one block because there are enough lines or they are short. With blocks, one shader folds each
-// block, and a second scans each block starting from the folds of the blocks before it.
+// scanBlocks returns the length of the blocks into which lines are divided so that several workgroups share a line. It
+// returns 0 if each line is one block, because there are enough lines or they are short. With blocks, one shader folds
+// each block, and a second scans each block, starting from the folds of the blocks before it.
 func scanBlocks(n *ir.Node) int {
 	const few, short, least = 512, 4096, 2048
 	outer, size, inner := scanSizes(n, n.Graph.Syms.Largest(n.Type.Shape))

@@ -172,7 +172,7 @@ func (bind Binding) declare(first int, v View) string {
 	return b.String()
 }
 
-// unit returns what the binding is an array of: its size in bytes and its type.
+// unit returns the size in bytes and the type of an element of the array that is bound.
 func (bind Binding) unit() (bytes int64, typ string) {
 	switch {
 	case bind.Vec != 4 || bind.DType == dtype.Bool:

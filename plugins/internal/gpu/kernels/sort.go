@@ -38,8 +38,8 @@ type sorting struct {
 	fromBit, toBit int
 	fields         []string // parameters after the sizes of lines
 	params         func(c *Call) []uint32
-	// results are written by the last shader. If there are none, pairs of key and index stay in scratch memory, from
-	// pair begins*lines*size on.
+	// The last shader writes results. Without results, pairs of key and index stay in scratch memory, from pair
+	// begins*lines*size on.
 	results []Binding
 }
 

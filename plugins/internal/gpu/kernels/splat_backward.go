@@ -20,9 +20,9 @@ const (
 	sumsOfOne  = 3 * splat.SumsLen
 )
 
-// The tiles are rendered once, which leaves what each pixel shows, and then walked from back to front. The sums of a
-// tile for a splat are added to the splat's in fixed point with three limbs, so that the result does not depend on the
-// order of the tiles; what no limb holds is less than 2^-40 of a bound that all sums of tiles share.
+// The tiles are rendered once, which leaves what each pixel shows, and then walked from back to front. A tile's sums
+// for a splat are added to the sums of the splat in fixed point with three limbs, so that the result does not depend on
+// the order of the tiles. The part that no limb holds is less than 2^-40 of a bound that all sums of tiles share.
 var _ = register(Kernel{
 	Op: "gaussian_splat_render_backward", Takes: "(f32...) -> any", Refuses: splatRefuses + ", or d_rgba is not finite",
 	Shaders: func(n *ir.Node, l Limits) []Shader {
@@ -86,7 +86,7 @@ func newBackward(n *ir.Node, l Limits) *splatting {
 		region{"limbs", 0, sumsOfOne}, region{"pixels", 8 * a.Width * a.Height, 0}, region{"steepest", tiles, 0},
 		region{"blocks", ceilDiv(most, colorBlock), 0})
 	s.consts["Block"] = colorBlock
-	// Sums of as many limbs as there are tiles must fit into 31 bits.
+	// A sum with one limb for each tile must fit into 31 bits.
 	s.consts["Limb"] = 1 << min(16, 30-bits.Len(uint(tiles)))
 	s.consts["Clip"] = ""
 	if a.LossGradClip > 0 {

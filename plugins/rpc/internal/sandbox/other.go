@@ -7,7 +7,7 @@ import "io"
 // ScopeABI is the first version of Landlock that confines signals.
 const ScopeABI = 6
 
-// Available returns no layers: none is implemented for this system.
+// Available returns no layers, because no layer is implemented for this system.
 func Available() Layers { return Layers{} }
 
 // Command must not be called, because there are no layers here.

@@ -119,7 +119,7 @@ func of(nr uint32, do ...bpf.Instruction) []bpf.Instruction {
 	return append([]bpf.Instruction{bpf.JumpIf{Cond: bpf.JumpEqual, Val: nr, SkipFalse: uint8(len(do))}}, do...)
 }
 
-// unless returns instructions that execute then if the loaded word is one of the values, and otherwise if it is not.
+// unless returns instructions that execute otherwise unless the loaded word is one of the values, and then if it is.
 func unless(values []uint32, otherwise, then bpf.Instruction) (out []bpf.Instruction) {
 	for i, v := range values {
 		out = append(out, bpf.JumpIf{Cond: bpf.JumpEqual, Val: v, SkipTrue: uint8(len(values) - i)})
@@ -175,7 +175,7 @@ func filter(pid int, l Layers, devices bool) []bpf.Instruction {
 		of(
 			unix.SYS_PRCTL,
 			append([]bpf.Instruction{argument(0)}, unless([]uint32{unix.PR_SET_PDEATHSIG}, permit, deny)...)...))
-	// Leases and notifications make other programs wait that open the artifact, or report what they do.
+	// Leases make other programs wait when they open the artifact. Notifications report what they do.
 	operations := []uint32{unix.F_SETLEASE, unix.F_NOTIFY}
 	if l.Landlock < ScopeABI {
 		// The filter cannot see the target of these signals. Landlock could.

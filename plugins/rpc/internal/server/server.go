@@ -58,13 +58,13 @@ const maxLoaded = 64
 type loaded struct {
 	prog    *program.Program
 	exe     device.Executable
-	weights *mapping // nil if there are none or they were sent in chunks
+	weights *mapping // nil if the program has no weights or they were sent in chunks
 	memory  *mapping // holds io if there is no region
 	shared  bool     // whether io is in the region
 	spins   bool     // whether to spin after a run of any length; see wire.ShortRun
 	io      []byte   // the IO space
 
-	newWeights []byte   // the space of the weights with replaced ones; nil if none was replaced
+	newWeights []byte   // the space of the weights with replaced weights in it; nil before the first is replaced
 	ownWeights *mapping // holds newWeights if they were sent in chunks
 
 	binder   wire.Binder   // guarded by the server's running
@@ -121,7 +121,7 @@ func (s *Server) Load(st grpc.ClientStreamingServer[rlxv1.LoadRequest, rlxv1.Loa
 	h := first.GetHeader()
 	w := h.GetWeights()
 	if w == nil {
-		w = &rlxv1.Weights{} // the program has none
+		w = &rlxv1.Weights{} // the program has no weights
 	}
 	if err := s.checkHeader(h, w); err != nil {
 		return err

@@ -131,7 +131,7 @@ func receive(in grpc.ClientStreamingServer[rlxv1.SetWeightsRequest, rlxv1.SetWei
 	return out, nil
 }
 
-// store writes weights that were sent in chunks to memory of the program. Only what is written takes memory.
+// store writes weights that were sent in chunks to memory of the program. Only the pages that it writes take memory.
 func (l *loaded) store(places []*rlxv1.Range, sent []byte) error {
 	if l.ownWeights == nil {
 		m, err := mapMemory(l.prog.WeightsExtent())

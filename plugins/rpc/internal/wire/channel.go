@@ -36,7 +36,7 @@ type RunChannel struct {
 	buf  []byte
 
 	bell    *doorbell // nil if all messages go through the socket
-	answers bool      // whether this is the backend's end, which answers in the way in which it was asked
+	answers bool      // whether this is the backend's end, which answers over the same way as it was asked
 	byBell  bool      // whether the last message that was read came by the doorbell
 
 	crowd crowd
@@ -135,7 +135,7 @@ func (c *RunChannel) Read(m proto.Message) error {
 			return decode(b, m)
 		}
 		c.bell.wait(1)
-		if c.bell.rung() { // the other side may have looked before this side said that it waits
+		if c.bell.rung() { // the other side may have looked before this side set its waiting word
 			c.bell.wait(0)
 			continue
 		}

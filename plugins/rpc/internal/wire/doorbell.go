@@ -7,13 +7,13 @@ import (
 	"sync/atomic"
 )
 
-// The doorbell: words and bytes of the region's header through which the messages of a run channel go without a system
-// call. Each side writes a message into its bytes and then its word, whose high half is the number of the message and
-// whose low half is its length. The other side polls that word. Before it stops polling it sets its own waiting word
-// and reads from the socket, so the writer, if it finds the waiting word set, sends an empty message there.
+// The doorbell carries the messages of a run channel without a system call. It consists of words and bytes in the
+// region's header. Each side writes a message into its bytes, and then its word: the high half is the number of the
+// message, the low half its length. The other side polls that word. Before a side stops polling, it sets its waiting
+// word and then reads from the socket. A writer that finds the waiting word set sends an empty message over the socket.
 //
-// The far side may write anything at any time. So a length is checked after one load, and the bytes are copied before
-// they are parsed.
+// The other process may write anything at any time. So a length is loaded once and then checked, and the bytes are
+// copied before they are parsed.
 const (
 	wordRequest      = 192 / 8 // the host's last message
 	wordHostWaits    = 200 / 8 // 1 while the host waits for the socket
@@ -25,14 +25,14 @@ const (
 	replyAt   = 32 << 10
 )
 
-// doorbell is one side's view.
+// doorbell is one side's view of the doorbell.
 type doorbell struct {
 	own, far side
 	seen     int64 // the last word of the far side that was taken
 	sent     int64 // number of own messages
 }
 
-// side is what one side writes.
+// side is the part of the header that one side writes.
 type side struct {
 	word, waits *int64
 	bytes       []byte

@@ -28,7 +28,7 @@ const (
 	requestBytes, replyBytes                        = 4096, 32768
 )
 
-// TestDoorbell exchanges messages of all sizes, those that do not fit included, with and without pauses in which a side
+// TestDoorbell exchanges messages of all sizes, also of sizes that do not fit, with and without pauses in which a side
 // stops polling. Each must arrive once, in order and complete.
 func TestDoorbell(t *testing.T) {
 	for _, spin := range []time.Duration{0, 20 * time.Microsecond, time.Millisecond} {
@@ -104,8 +104,8 @@ func TestDoorbellClosed(t *testing.T) {
 	}
 }
 
-// TestDoorbellLies checks what a host does with words that mean nothing, and that a backend which claims to wait, or
-// wakes the host for nothing, neither blocks it nor makes it take an old message.
+// TestDoorbellLies checks how a host treats words without a meaning. A backend that claims to wait, or wakes the host
+// without a message, must neither block the host nor make it read an old message.
 func TestDoorbellLies(t *testing.T) {
 	for _, word := range []int64{1 << 32, 1<<32 | 0xFFFFFFFF, -1, 1<<32 | 32<<10 + 1, 1 << 62} {
 		host, _, region := rpctest.DoorbellPair(t)
@@ -136,7 +136,7 @@ func TestDoorbellLies(t *testing.T) {
 	if d, err := host.Receive(t.Context(), 0); err != nil || d.Generation != 9 {
 		t.Fatal(d, err)
 	}
-	// what the host has read is its own: later changes of the bytes do not matter
+	// the host has copied what it read, so later changes of the bytes do not matter
 	copy(region.Header[replyBytes:], bytes.Repeat([]byte{0xFF}, 100))
 	if region.Load(hostWaits) != 0 {
 		t.Error("the host says that it waits, but it does not")

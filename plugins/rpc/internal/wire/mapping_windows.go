@@ -7,7 +7,8 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// Granularity is what the offset of a mapping in its file must be a multiple of. It is larger than a page here.
+// Granularity returns the number of bytes of which each offset of a mapping in its file must be a multiple. On Windows
+// it is larger than a page.
 func Granularity() int64 { return 64 << 10 }
 
 // Map maps size bytes of f at offset. size must be positive, and offset a multiple of Granularity.
@@ -24,7 +25,8 @@ func MapMemory(size int64) ([]byte, error) {
 	return view(windows.InvalidHandle, windows.PAGE_READWRITE, windows.FILE_MAP_WRITE, 0, size, size)
 }
 
-// view maps a part of a file, or of memory if there is none. A mapping of limit 0 is as large as the file.
+// view maps a part of a file, or of memory without a file if file is InvalidHandle. A mapping of limit 0 is as large as
+// the file.
 func view(file windows.Handle, protection, access uint32, offset, size, limit int64) ([]byte, error) {
 	m, err := windows.CreateFileMapping(file, nil, protection, uint32(limit>>32), uint32(limit), nil)
 	if err != nil {

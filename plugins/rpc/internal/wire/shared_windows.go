@@ -12,8 +12,9 @@ import (
 // HaveShared is true, because this system can share a file by its handle, and makes no file shorter that is mapped.
 const HaveShared = true
 
-// newShared creates a file that can be shared by its handle. It has a name, but nobody else can open it, and it ends
-// with its last handle. The system keeps it in memory while there is enough. What is not written takes no space.
+// newShared creates a file that can be shared by its handle. It has a name, but nobody else can open it, and the system
+// deletes it with its last handle. The system keeps it in memory while there is enough. Only what is written takes
+// space.
 func newShared(name string) (*os.File, error) {
 	path := filepath.Join(os.TempDir(), name+"-"+strconv.FormatUint(rand.Uint64(), 36))
 	p, err := windows.UTF16PtrFromString(path)

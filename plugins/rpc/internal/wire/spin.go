@@ -7,13 +7,13 @@ import (
 	"github.com/rlx-go/rlx/core/device"
 )
 
-// Waking a process that is blocked on a message takes 10 to 50 us, and more on a virtual machine, which is significant
-// for runs of a millisecond. So both sides spin for a while before they block. If the device is all processors of the
-// host, spinning takes time from the computation, so the host spins only for runs of less than briefRun, and the
-// backend after short runs only. Runs that take less than ShortRun are short.
+// Waking a process that is blocked on a message takes 10 to 50 us, and more on a virtual machine. That is significant
+// for runs of a millisecond, so both sides spin for a while before they block. If the device is the host's own
+// processors, spinning takes time from the computation. So the host spins only for runs that take less than briefRun,
+// and the backend only after short runs, those that take less than ShortRun.
 const ShortRun = 3 * time.Millisecond
 
-// messageTime is what a run takes beside its steps.
+// messageTime is the part of a run's time that is not spent in its steps.
 const briefRun, messageTime = 50 * time.Microsecond, 30 * time.Microsecond
 
 // HostSpin returns how long the host spins while a run takes place. last is the time of the last one, 0 before the
@@ -44,8 +44,9 @@ func Accelerated(info device.Info, id string) bool {
 // crowded is how long one poll takes at least if other threads ran in the meantime. Alone it takes 1 or 2 us.
 const crowded = 15 * time.Microsecond
 
-// A crowd remembers that other threads wanted the processor of one that spun. Spinning then takes time from them, or
-// from the process for which it waits, so it pauses for some messages: 1 at first, and at most maxPause.
+// A crowd remembers that other threads wanted the processor on which a thread spun. Spinning then takes time from them,
+// or from the process for which it waits. So the thread does not spin for some messages: 1 at first, and at most
+// maxPause.
 type crowd struct{ left, pause int }
 
 const maxPause = 63

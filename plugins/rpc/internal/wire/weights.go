@@ -8,7 +8,7 @@ import (
 )
 
 // NewWeights is memory for weights that replace those of the artifact, each at its offset in the space of the weights.
-// Only the host writes to it. Only what is written takes memory, so it may be as large as that space.
+// Only the host writes to it. Only pages that are written take memory, so it may be as large as that space.
 type NewWeights struct {
 	File *os.File
 	Data []byte // nil until the size is known
