@@ -76,6 +76,7 @@ func TestProducts(t *testing.T) {
 	list := []product{
 		{1, 128, 128, 64, dtype.F32, nt, false, false, true},
 		{1, 128, 128, 256, dtype.BF16, nt, false, false, true},
+		{1, 512, 256, 8192, dtype.BF16, act(nt, "gelu"), true, true, true}, // large devices divide K
 		{1, 256, 512, 1024, dtype.F32, act(nt, "gelu"), true, true, true},
 		{1, 131, 197, 257, dtype.F32, act(nt, "gelu_tanh"), true, true, true},
 		{1, 67, 133, 1029, dtype.BF16, act(nt, "silu"), true, false, true},

@@ -147,7 +147,7 @@ func TestSplits(t *testing.T) {
 	for _, c := range []struct {
 		m, n, k int64
 		shaders int
-	}{{512, 2048, 8192, 3}, {512, 8192, 2048, 2}, {4096, 4096, 4096, 2}, {4096, 768, 3072, 2}} {
+	}{{512, 2048, 8192, 3}, {512, 256, 8192, 3}, {512, 8192, 2048, 2}, {4096, 4096, 4096, 2}, {4096, 768, 3072, 2}} {
 		g := ir.NewGraph("g")
 		n := op.FusedMatMul(op.Input(g, "x", ir.TypeOf(dtype.F32, c.m, c.k)),
 			op.Input(g, "w", ir.TypeOf(dtype.BF16, c.n, c.k)), nil, nil, op.FusedMatMulAttrs{TransB: true, Act: "gelu"})
