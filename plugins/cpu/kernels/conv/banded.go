@@ -33,8 +33,8 @@ func (g *convolution) banded() bool {
 	return g.cg*b.size(g) <= bandRoom && 10*b.high*b.wide >= 9*made
 }
 
-// reach finds what the taps of all phases read of x. The grid counts the elements of a phase along each axis. Element
-// at of the grid reads x from at*step + low to at*step + low + span.
+// reach computes the range of x that the taps of all phases read. The grid counts the elements of a phase along each
+// axis. Element at of the grid reads x from at*step + low to at*step + low + span.
 func (g *convolution) reach() {
 	g.grid, g.step, g.planes, g.apart, g.deep = g.out, g.Stride, g.Kernel[0], g.Dilation[0], g.cg
 	for i := range 3 {
@@ -100,7 +100,7 @@ func (g *convolution) productBand(most int) (b band) {
 	return b
 }
 
-// productScratch returns what a worker needs, also for smaller results, in bytes.
+// productScratch returns the bytes that a worker needs, also for smaller results.
 func (g *convolution) productScratch() int64 {
 	s, most, halo := g.p.Set, g.mostColumns(), g.span[2]/g.step[2]
 	nr := product.On(s).NR
@@ -268,7 +268,7 @@ func (g *convolution) part(t int) bandPart {
 	return x
 }
 
-// copyInput copies what a part reads of x.
+// copyInput copies the elements of x that a part reads.
 func (g *convolution) copyInput(x *bandPart, sc *pool.Scratch) []float32 {
 	size := g.band.size(g)
 	copied := sc.Floats(g.cg*size + 2*g.p.Set.Lanes)
@@ -370,7 +370,7 @@ func (g *convolution) startRow(row []float32, o int) {
 
 var oneRun = [2]int{} // a vector at the offset itself
 
-// packBand packs what a phase reads of a band as panels, in blocks of kb products.
+// packBand packs the elements that a phase reads of a band as panels, in blocks of kb products.
 func (g *convolution) packBand(dst, copied []float32, f *phase, cols, panels, kb int) {
 	s, b := g.p.Set, &g.band
 	nr := product.On(s).NR

@@ -125,7 +125,7 @@ func (b *band) size(g *convolution) int {
 	return g.planes * g.step[1] * b.remainders(g) * b.lines * b.pitch
 }
 
-// bandScratch returns what a worker needs for bands, also for smaller results, in bytes.
+// bandScratch returns the bytes that a worker needs for bands, also for smaller results.
 func (g *convolution) bandScratch() int64 {
 	sh, sw, lanes := g.Stride[1], g.Stride[2], g.p.Set.Lanes
 	wide, high := min(g.out[2], channelLine/sw), min(g.out[1], channelBand/(sh*sw))
@@ -145,7 +145,7 @@ func (b *band) place(g *convolution, plane, r, remainder int) int {
 	return (((plane*sh+r%sh)*sw+remainder)*b.lines + r/sh) * b.pitch
 }
 
-// tap returns the index in the copy from which on tap i reads.
+// tap returns the index in the copy at which the elements of tap i begin.
 func (b *band) tap(g *convolution, i int) int {
 	t := g.taps[i].at
 	for k := range t {
@@ -210,8 +210,8 @@ func (x *convBands) Do(lo, hi, worker int) {
 	sc.Release(mark)
 }
 
-// copyBand copies what the band at depth d, line h0 and column w0 reads of a channel, with padding outside of the
-// image.
+// copyBand copies the elements that the band at depth d, line h0 and column w0 reads of a channel, with padding outside
+// of the image.
 func (g *convolution) copyBand(dst []float32, b *band, channel, d, h0, w0 int, sc *pool.Scratch) {
 	sh, sw := g.step[1], b.remainders(g)
 	plane := g.X[channel*elementwise.Volume(g.In):][:elementwise.Volume(g.In)]

@@ -46,8 +46,8 @@ func (g *Args) OutSize() (out [3]int) {
 	return out
 }
 
-// Convolve computes a convolution as matrix products, each task gathering the elements of x that it multiplies. If
-// every group has one input channel, it adds up shifted images instead, tap by tap.
+// Convolve computes a convolution as matrix products. Each task gathers the elements of x that it multiplies. If every
+// group has one input channel, Convolve adds up shifted images instead, tap by tap.
 func Convolve(p *pool.Pool, g *Args) {
 	c := pool.Keep[convolution](p)
 	c.Args, c.p = *g, p

@@ -15,7 +15,7 @@ const (
 	fewest   = 8  // that many elements of a channel are few for any weights
 	mostFew  = 63 // maximum number of elements of a channel
 	fewHigh  = 8  // panels of rows that are packed at a time
-	fewParts = 4  // panels of weights, at least, that workers share if there are more than fewest elements
+	fewParts = 4  // least number of panels of weights that workers share if there are more than fewest elements
 )
 
 // few reports whether fewRows computes the convolution.
@@ -37,7 +37,7 @@ func (g *convolution) rightSize() int {
 	return g.Groups*pool.CeilDiv(g.og, nr)*nr*g.k + product.Spill
 }
 
-// fewSize returns the memory that all workers share and that of each worker, in bytes.
+// fewSize returns the bytes that all workers share and the bytes of each worker.
 func (g *convolution) fewSize() pool.Size {
 	on := product.On(g.p.Set)
 	high := fewHigh * on.MR
@@ -59,7 +59,7 @@ func (g *convolution) fewRows() {
 	}
 	area := elementwise.Volume(g.out)
 	total := g.N * area
-	direct := g.N == 1 && total <= on.MR && g.plain() // the image is what gathering would write
+	direct := g.N == 1 && total <= on.MR && g.plain() // gathering would write the image itself
 	if direct {
 		g.packed = g.X
 	} else {

@@ -10,10 +10,10 @@ import (
 	"github.com/rlx-go/rlx/plugins/cpu/kernels/vec"
 )
 
-// What the elements of a result read of images with channels first, packed as panels of an operand. It is read from a
+// The elements of images with channels first that a result reads, packed as panels of an operand. They are read from a
 // copy of some channels that includes the padding and separates pixels by the remainders of their positions by the
 // stride, so that neighbours are adjacent: [channels, images, remainders, lines, pitch]. A tap is then a constant
-// offset, and a line of the result is a run. If there is no padding and no stride, x itself is read.
+// offset, and a line of the result is a run. Without padding and stride, x itself is read.
 
 const (
 	flatStride = 4       // maximum stride
@@ -26,8 +26,8 @@ func (g *convolution) flat() bool {
 		g.Stride[1] <= flatStride && g.Stride[2] <= flatStride
 }
 
-// flatPart is what a call of packFlat packs: elements [first, first+total) of images from n on, counted over images,
-// for channels [c, end) of a group.
+// flatPart describes a call of packFlat. It packs elements [first, first+total) of images from n on, counted over
+// images, for channels [c, end) of a group.
 type flatPart struct {
 	n, first, total, group, c, end int
 
@@ -123,8 +123,8 @@ func (b *flatCopy) places(g *convolution, at []int, channels int) []int {
 	return at
 }
 
-// runs appends where elements [m, m+n) of a part lie that are adjacent in the copy: their place among the elements, and
-// in the copy. A run is stored in whole vectors. What is stored past its end, the next one overwrites.
+// runs appends the runs of elements [m, m+n) of a part that are adjacent in the copy: their places among the elements
+// and in the copy. A run is stored in whole vectors. The next run overwrites the elements stored past its end.
 func (b *flatCopy) runs(g *convolution, runs []int, x *flatPart, m, n, width int) []int {
 	area, lanes := elementwise.Volume(g.out), b.vector
 	from := 0
@@ -251,7 +251,7 @@ func (g *convolution) copyImage(dst, halves []float32, b *flatCopy, x *flatPart,
 	}
 }
 
-// copyEvery copies elements of a line of n channels, as many as wide says, that the stride is apart.
+// copyEvery copies wide elements of a line of n channels. The elements are the stride apart.
 func (g *convolution) copyEvery(dst, src []float32, wide, n, to, from int) {
 	for j := range n {
 		d, s := dst[j*to:][:wide], src[j*from:]
@@ -265,8 +265,8 @@ func (g *convolution) copyEvery(dst, src []float32, wide, n, to, from int) {
 // ones odd elements after the even ones.
 type splitting struct{ apart, odd int }
 
-// splitLines copies what is read of n channels of an image to dst, counted from place at of each channel. It copies
-// whole vectors as far as x goes.
+// splitLines copies the elements that are read of n channels of an image to dst, counted from place at of each channel.
+// It copies whole vectors as far as x goes.
 func (g *convolution) splitLines(dst, src []float32, b *flatCopy, at, n int) splitting {
 	plane, parts := g.In[1]*g.In[2], n
 	s := splitting{2 * b.split, b.split}
@@ -323,8 +323,8 @@ func (g *convolution) packChannels(dst []float32, x *flatPart, b *flatCopy, src 
 	}
 }
 
-// copyRuns copies runs for each of several taps to rows of so many elements. What it stores past the end of a row is
-// overwritten by the next ones; the last ones end in time.
+// copyRuns copies runs for each of several taps to rows of width elements. Elements that it stores past the end of a
+// row are overwritten by the next row; the last rows end in time.
 func (g *convolution) copyRuns(dst []float32, width int, src []float32, at []int, b *flatCopy, runs []int) {
 	whole := max(0, len(at)-pool.CeilDiv(b.vector, width))
 	vec.On(g.p.Set).CopyRuns(dst, width, src, at[:whole], b.most, runs, b.vector)

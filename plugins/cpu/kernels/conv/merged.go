@@ -7,8 +7,8 @@ import (
 )
 
 // Convolutions with channels first and few elements per channel, as in most layers of a network for small images, as
-// one matrix product over all images. All threads pack the columns once. Then each reads some weights, and multiplies
-// them by all columns or some.
+// one matrix product over all images. All threads pack the columns once. Then each thread reads some of the weights,
+// and multiplies them by all columns or some.
 
 const (
 	mergedRoom  = 1 << 20 // maximum number of floats that the columns take
@@ -26,7 +26,7 @@ func (g *convolution) merged() bool {
 	return g.flat() && g.Groups*panels*nr*k <= mergedRoom && (few || area < 2*nr || g.og*k >= manyWeights)
 }
 
-// mergedSize returns the memory that all workers share and that of each worker, in bytes.
+// mergedSize returns the bytes that all workers share and the bytes of each worker.
 func (g *convolution) mergedSize() pool.Size {
 	on := product.On(g.p.Set)
 	wide := pool.CeilDiv(g.N*elementwise.Volume(g.out), on.NR) * on.NR

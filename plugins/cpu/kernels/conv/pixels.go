@@ -45,7 +45,7 @@ func (g *convolution) pixelWeights() int {
 	return g.pixelBlocks() * g.p.Set.Lanes * elementwise.Volume(g.Kernel)
 }
 
-// pixelScratch returns what a worker needs, also for smaller images, in bytes.
+// pixelScratch returns the bytes that a worker needs, also for smaller images.
 func (g *convolution) pixelScratch() int64 {
 	lanes := g.p.Set.Lanes
 	in, out := min(elementwise.Volume(g.In), mostPixels), min(elementwise.Volume(g.out), mostPixels)
@@ -136,7 +136,7 @@ func (x *convPixels) Do(lo, hi, worker int) {
 		if direct {
 			to = dst
 		}
-		// The last pixels first: what is written past their lines is then overwritten.
+		// The last pixels come first, because elements written past the end of their lines are then overwritten.
 		for i := (out - 1) / lanes * lanes; i >= 0; i -= lanes {
 			vec.On(s).Transpose(to[i:], out, made[i*lanes:], lanes, min(lanes, out-i), lanes)
 		}

@@ -116,8 +116,8 @@ func (x *convRows) Do(lo, hi, worker int) {
 	}
 }
 
-// gatherRows fills dst [rows, k] with what elements [m, m+rows) of image n read of channels [c0, c0+cg), with zeros
-// outside of the image.
+// gatherRows fills dst [rows, k] with the elements of channels [c0, c0+cg) that elements [m, m+rows) of the result
+// read, in image n, with zeros outside of the image.
 func (g *convolution) gatherRows(dst []float32, n, c0, m, rows int) {
 	image, pixels := g.X[n*elementwise.Volume(g.In)*g.Cin+c0:], places(g.In)
 	for r := range rows {
