@@ -210,11 +210,16 @@ func (j *job) summary(r beam.PipelineResult) (string, error) {
 	for _, c := range all.Counters() {
 		count[c.Name()] += c.Result()
 	}
-	done := count["elements"] - count["skipped"] - count["failures"]
-	note := fmt.Sprintf("%d done, %d done before, %d failed; %d sessions started, %d lost", done, count["skipped"],
-		count["failures"], count["sessions"], count["sessions_lost"])
-	if _, err := os.Stat(filepath.Join(j.output, failuresName+".jsonl")); err == nil {
-		return note + "\nfailures: " + filepath.Join(j.output, failuresName+".jsonl"), errInputs
+	path := filepath.Join(j.output, failuresName+".jsonl")
+	lines, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	failed := strings.Count(string(lines), "\n")
+	note := fmt.Sprintf("%d done, %d done before, %d failed; %d sessions started, %d lost", count["results"],
+		count["skipped"], failed, count["sessions"], count["sessions_lost"])
+	if failed > 0 {
+		return note + "\nfailures: " + path, errInputs
 	}
 	return note, nil
 }
