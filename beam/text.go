@@ -35,7 +35,8 @@ type Continuation struct {
 }
 
 // Generate continues texts, PCollection<Text>, with a model that declares the task "text". It returns
-// PCollection<Continuation> and PCollection<Failure>. With a model that was compiled for several sequences, the texts of
+// PCollection<Continuation> and PCollection<Failure>. With a model that was compiled for several sequences,
+// the texts of
 // a bundle share runs, and each has the result that it has in any other bundle. The results of a bundle come when it
 // ends, in the global window.
 func Generate(s beam.Scope, m Model, o GenerateOptions, texts beam.PCollection) (out, failed beam.PCollection) {
@@ -183,7 +184,8 @@ func (f *generateFn) together(ctx context.Context, s *rlx.Session, prompts [][]i
 			if errors.Is(err, rlx.ErrLost) || ctx.Err() != nil {
 				return err
 			}
-			if errs[next] = err; err == nil {
+			errs[next] = err
+			if err == nil {
 				running[next] = x
 			}
 		}
