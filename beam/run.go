@@ -188,6 +188,7 @@ func (f *runFn) flush(ctx context.Context, emit func(Tensors), fail func(Failure
 	})
 	if err == nil {
 		for _, t := range outs {
+			results.Inc(ctx, 1)
 			emit(t)
 		}
 		return nil

@@ -121,6 +121,7 @@ func (f *segmentFn) ProcessElement(ctx context.Context, img Image, emit func(Fol
 	if err == nil && out == nil {
 		skipped.Inc(ctx, 1)
 	} else if err == nil {
+		results.Inc(ctx, 1)
 		emit(*out)
 	}
 	return err

@@ -56,7 +56,8 @@ func TestSegment(t *testing.T) {
 		o     rlxbeam.SegmentOptions
 	}{
 		{"prompts", []string{"--points-file", filepath.Join(dir, "p.json")}, rlxbeam.SegmentOptions{Prompts: prompts}},
-		{"everything", []string{"--everything", "--grid", "6", "--min-iou", "0.3", "--min-stability", "0.3", "--object-masks"},
+		{"everything", []string{"--everything", "--grid", "6", "--min-iou", "0.3", "--min-stability",
+			"0.3", "--object-masks"},
 			rlxbeam.SegmentOptions{Everything: true, ObjectMasks: true, Objects: segment.EverythingOptions{Side: 6,
 				MinIoU: 0.3, MinStability: 0.3, MaxOverlap: segment.DefaultMaxOverlap}}},
 	} {
@@ -64,7 +65,8 @@ func TestSegment(t *testing.T) {
 			want, got := filepath.Join(dir, c.name+"-rlxrun"), filepath.Join(dir, c.name)
 			args := append([]string{rlxtest.SAM(), "--images", filepath.Join(dir, "in"), "-o", want}, c.flags...)
 			// The broken image makes rlxrun fail, after it has written the others.
-			if out, err := exec.Command(rlxrun, args...).CombinedOutput(); err == nil || !strings.Contains(string(out), "text.png") {
+			if out, err := exec.Command(rlxrun,
+				args...).CombinedOutput(); err == nil || !strings.Contains(string(out), "text.png") {
 				t.Fatalf("rlxrun: %v\n%s", err, out)
 			}
 			c.o.Done = got
@@ -81,7 +83,8 @@ func TestSegment(t *testing.T) {
 					t.Errorf("%s: metrics %v", round, counts)
 				}
 				failed := elementsOf(t, "failed", failureName)
-				if len(failed) != 1 || failed[0].Name != "text.png" || failed[0].Kind != "image" || failed[0].Code == "" {
+				if len(failed) != 1 || failed[0].Name != "text.png" || failed[0].Kind != "image" ||
+					failed[0].Code == "" {
 					t.Errorf("%s: failures %+v", round, failed)
 				}
 			}

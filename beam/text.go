@@ -35,7 +35,8 @@ type Continuation struct {
 }
 
 // Generate continues texts, PCollection<Text>, with a model that declares the task "text". It returns
-// PCollection<Continuation> and PCollection<Failure>. With a model that was compiled for several sequences, the texts of
+// PCollection<Continuation> and PCollection<Failure>. With a model that was compiled for several sequences,
+// the texts of
 // a bundle share runs, and each has the result that it has in any other bundle. The results of a bundle come when it
 // ends, in the global window.
 func Generate(s beam.Scope, m Model, o GenerateOptions, texts beam.PCollection) (out, failed beam.PCollection) {
@@ -65,10 +66,10 @@ func (f *generateFn) FinishBundle(ctx context.Context, emit func(Continuation), 
 	if len(f.texts) == 0 {
 		return nil
 	}
-	var results []*text.Result
+	var all []*text.Result
 	var errs []error
 	err := workerOf(f.Model).do(ctx, warmText, func(s *rlx.Session) (err error) {
-		results, errs, err = f.all(ctx, s)
+		all, errs, err = f.all(ctx, s)
 		return err
 	})
 	if err != nil {
@@ -83,7 +84,8 @@ func (f *generateFn) FinishBundle(ctx context.Context, emit func(Continuation), 
 			fail(letter)
 			continue
 		}
-		r := results[i]
+		r := all[i]
+		results.Inc(ctx, 1)
 		emit(Continuation{Name: t.Name, Text: r.Text, Stop: string(r.Stop), Prompt: r.Prompt, Tokens: len(r.Tokens)})
 	}
 	return nil
@@ -104,8 +106,8 @@ func (f *generateFn) options() text.Options {
 }
 
 // all continues the texts of the bundle. errs has the error of each text, and err is one with the session.
-func (f *generateFn) all(ctx context.Context, s *rlx.Session) (results []*text.Result, errs []error, err error) {
-	results, errs = make([]*text.Result, len(f.texts)), make([]error, len(f.texts))
+func (f *generateFn) all(ctx context.Context, s *rlx.Session) (all []*text.Result, errs []error, err error) {
+	all, errs = make([]*text.Result, len(f.texts)), make([]error, len(f.texts))
 	facts, err := text.FactsOf(s.Model())
 	if err != nil {
 		return nil, nil, errSetup{err}
@@ -117,9 +119,9 @@ func (f *generateFn) all(ctx context.Context, s *rlx.Session) (results []*text.R
 		}
 	}
 	if facts.Sequences == 0 {
-		return results, errs, f.oneByOne(ctx, s, prompts, results, errs)
+		return all, errs, f.oneByOne(ctx, s, prompts, all, errs)
 	}
-	return results, errs, f.together(ctx, s, prompts, results, errs)
+	return all, errs, f.together(ctx, s, prompts, all, errs)
 }
 
 func (f *generateFn) encode(m *rlx.Model, prompt string) ([]int, error) {
@@ -141,7 +143,7 @@ func encode(m *rlx.Model, prompt string, special bool) ([]int, error) {
 	return t.Encode(prompt, special)
 }
 
-func (f *generateFn) oneByOne(ctx context.Context, s *rlx.Session, prompts [][]int, results []*text.Result,
+func (f *generateFn) oneByOne(ctx context.Context, s *rlx.Session, prompts [][]int, all []*text.Result,
 	errs []error) error {
 	g, err := text.NewGenerator(ctx, s)
 	if err != nil {
@@ -155,7 +157,7 @@ func (f *generateFn) oneByOne(ctx context.Context, s *rlx.Session, prompts [][]i
 		if err := g.Reset(ctx); err != nil {
 			return err
 		}
-		results[i], errs[i] = g.Generate(ctx, ids, f.options())
+		all[i], errs[i] = g.Generate(ctx, ids, f.options())
 		if errors.Is(errs[i], rlx.ErrLost) || ctx.Err() != nil {
 			return errs[i]
 		}
@@ -164,7 +166,7 @@ func (f *generateFn) oneByOne(ctx context.Context, s *rlx.Session, prompts [][]i
 }
 
 // together continues texts that share the runs of the model. Each is independent of the others, bit for bit.
-func (f *generateFn) together(ctx context.Context, s *rlx.Session, prompts [][]int, results []*text.Result,
+func (f *generateFn) together(ctx context.Context, s *rlx.Session, prompts [][]int, all []*text.Result,
 	errs []error) error {
 	b, err := text.NewBatch(ctx, s)
 	if err != nil {
@@ -182,7 +184,8 @@ func (f *generateFn) together(ctx context.Context, s *rlx.Session, prompts [][]i
 			if errors.Is(err, rlx.ErrLost) || ctx.Err() != nil {
 				return err
 			}
-			if errs[next] = err; err == nil {
+			errs[next] = err
+			if err == nil {
 				running[next] = x
 			}
 		}
@@ -195,7 +198,7 @@ func (f *generateFn) together(ctx context.Context, s *rlx.Session, prompts [][]i
 		}
 		for i, x := range running {
 			if x.Done() {
-				results[i], errs[i] = x.Result(), x.Err()
+				all[i], errs[i] = x.Result(), x.Err()
 				delete(running, i)
 			}
 		}
@@ -249,6 +252,7 @@ func (f *embedFn) ProcessElement(ctx context.Context, t Text, emit func(Vector),
 		return nil
 	}
 	if err == nil {
+		results.Inc(ctx, 1)
 		emit(Vector{Name: t.Name, Rows: 1, Values: out})
 	}
 	return err

@@ -56,6 +56,7 @@ var (
 	sessions  = beam.NewCounter("rlx", "sessions")
 	lost      = beam.NewCounter("rlx", "sessions_lost")
 	elements  = beam.NewCounter("rlx", "elements")
+	results   = beam.NewCounter("rlx", "results")
 	skipped   = beam.NewCounter("rlx", "skipped")
 	failures  = beam.NewCounter("rlx", "failures")
 	runMillis = beam.NewDistribution("rlx", "run_ms")

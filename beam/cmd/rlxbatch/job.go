@@ -49,7 +49,7 @@ func newJob(f *flag.FlagSet) *job {
 	f.StringVar(&j.output, "output", "", "`FOLDER` for the results, which all workers share")
 	f.StringVar(&j.points, "points-file", "", "`FILE` of prompts for each image, as for rlxrun; without it, all objects")
 	f.StringVar(&j.mask, "mask", string(segment.Best), "`WHICH` masks of a prompt: best, all or a number")
-	f.IntVar(&j.objects.Side, "grid", j.objects.Side, "points in each direction with which all objects are looked for, `N`")
+	f.IntVar(&j.objects.Side, "grid", j.objects.Side, "points in each direction to look for all objects, `N`")
 	f.Float64Var(&j.objects.MinIoU, "min-iou", j.objects.MinIoU, "lowest predicted `QUALITY` of an object")
 	f.Float64Var(&j.objects.MinStability, "min-stability", j.objects.MinStability, "lowest `STABILITY` of an object")
 	f.BoolVar(&j.objectMasks, "object-masks", false, "write a picture for each object")
@@ -109,7 +109,8 @@ func (j *job) build(p *beam.Pipeline) error {
 }
 
 func (j *job) segmentOptions() (o rlxbeam.SegmentOptions, err error) {
-	o = rlxbeam.SegmentOptions{Choice: j.mask, Everything: j.points == "", Objects: j.objects, ObjectMasks: j.objectMasks}
+	o = rlxbeam.SegmentOptions{Choice: j.mask, Everything: j.points == "", Objects: j.objects,
+		ObjectMasks: j.objectMasks}
 	if !j.fresh {
 		o.Done = j.output
 	}
@@ -210,11 +211,16 @@ func (j *job) summary(r beam.PipelineResult) (string, error) {
 	for _, c := range all.Counters() {
 		count[c.Name()] += c.Result()
 	}
-	done := count["elements"] - count["skipped"] - count["failures"]
-	note := fmt.Sprintf("%d done, %d done before, %d failed; %d sessions started, %d lost", done, count["skipped"],
-		count["failures"], count["sessions"], count["sessions_lost"])
-	if _, err := os.Stat(filepath.Join(j.output, failuresName+".jsonl")); err == nil {
-		return note + "\nfailures: " + filepath.Join(j.output, failuresName+".jsonl"), errInputs
+	path := filepath.Join(j.output, failuresName+".jsonl")
+	lines, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	failed := strings.Count(string(lines), "\n")
+	note := fmt.Sprintf("%d done, %d done before, %d failed; %d sessions started, %d lost", count["results"],
+		count["skipped"], failed, count["sessions"], count["sessions_lost"])
+	if failed > 0 {
+		return note + "\nfailures: " + path, errInputs
 	}
 	return note, nil
 }

@@ -7,13 +7,14 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 	beamlog "github.com/apache/beam/sdks/v2/go/pkg/beam/log"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/options/jobopts"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/x/beamx"
 )
 
@@ -64,8 +65,12 @@ func main() {
 		fail(2, fmt.Errorf("%s: is one argument too many; put patterns in quotes", flag.Arg(0)))
 	}
 	if !*verbose {
-		slog.SetDefault(slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})))
+		beamlog.LogLevel = "error"
 		beamlog.SetLogger(quiet{})
+	}
+	// Beam would compile the program for the workers anew.
+	if self, err := os.Executable(); err == nil && *jobopts.WorkerBinary == "" && runtime.GOOS == "linux" {
+		*jobopts.WorkerBinary = self
 	}
 	beam.Init() // does not return in a worker
 	p := beam.NewPipeline()

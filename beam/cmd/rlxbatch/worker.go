@@ -8,6 +8,7 @@ import (
 
 	"github.com/apache/beam/sdks/v2/go/container/tools"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/util/grpcx"
 )
 
 // asWorker runs the program as a worker if a runner has started it as one, with --environment_type PROCESS. Such a
@@ -22,7 +23,7 @@ func asWorker(args []string) bool {
 	if provision == "" {
 		return false
 	}
-	info, err := tools.ProvisionInfo(context.Background(), provision)
+	info, err := tools.ProvisionInfo(grpcx.WriteWorkerID(context.Background(), values["id"]), provision)
 	if err != nil {
 		fail(1, err)
 	}
