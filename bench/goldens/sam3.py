@@ -5,13 +5,16 @@
 testdata/goldens/sam3_tiny has a whole Sam3Model of odd sizes: config.json, manifest.json (the weights, by the formula
 of formula.py) and golden.safetensors. The results are text, then those of two prompts: text.* has the words only, and
 boxes.* has two boxes besides, of which one is negative. Names: memory (the encoder's), boxes, logits, presence, masks
-and semantic. The inputs follow the formula too, but for ids and boxes, which are in the file. """
+and semantic. tokenizer.json is a CLIP tokenizer with a vocabulary of bytes and few words, and tokens.json has texts
+and their ids. The inputs follow the formula too, but for ids and boxes, which are in the file. """
 
 import json
 
 import numpy as np
 import torch
 from safetensors.numpy import save_file
+from tokenizers.pre_tokenizers import ByteLevel
+from transformers import CLIPTokenizer
 from transformers.models.sam3.configuration_sam3 import Sam3Config
 from transformers.models.sam3.modeling_sam3 import Sam3Model
 
@@ -83,5 +86,13 @@ CASE.mkdir(exist_ok=True)
 (CASE / "manifest.json").write_text(json.dumps(entries, indent=0) + "\n")
 save_file({k: np.ascontiguousarray(v.numpy().astype(np.int32 if v.dtype == torch.int32 else np.float32))
            for k, v in out.items()}, CASE / "golden.safetensors")
+
+letters = sorted(ByteLevel.alphabet())
+merges = [("c", "o"), ("i", "n</w>"), ("co", "in</w>"), ("r", "e"), ("re", "d</w>")]
+words = letters + [c + "</w>" for c in letters] + [a + b for a, b in merges] + ["<|startoftext|>", "<|endoftext|>"]
+tokenizer = CLIPTokenizer(vocab={w: i for i, w in enumerate(words)}, merges=merges)
+tokenizer.backend_tokenizer.save(str(CASE / "tokenizer.json"), pretty=False)
+texts = ["coin", "a red  Coin's", "\u00dcn\u00ef 42 coins, <|endoftext|>x", "\u786c\u5e01", "it'll\tco\u0301in", ""]
+(CASE / "tokens.json").write_text(json.dumps([{"text": t, "ids": tokenizer(t).input_ids} for t in texts]) + "\n")
 for k, v in out.items():
     print(k, list(v.shape), float(v.double().abs().max()))
