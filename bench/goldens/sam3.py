@@ -55,7 +55,7 @@ def entry(name, t):
     elif "embed" in name.split(".")[-2] or "token" in name or "reference_points" in name:
         e["scale"] = 1.0
     elif len(shape) > 1:
-        gain = 8 if "dot_product" in name else 1.7  # scores that differ
+        gain = 4 if "dot_product" in name else 1.7  # scores that differ
         e["scale"] = round(float(gain / np.sqrt(np.prod(shape[1:]))), 6)
     return e
 
