@@ -12,6 +12,7 @@
 #   make test-metal-shim        the metal backend as it can be tested without a Mac; needs a C++ compiler
 #   make test-metal             the metal backend on a Mac with Apple silicon; writes out/metal/report.txt
 #   make test-openai            OpenAI's clients for Python, Node and Go, and Triton's, against rlxrun serve
+#   make test-beam              beam/: vet and the tests of the transforms for Apache Beam; compiling takes minutes
 #   make wheel                  python/: a wheel for this system, or for RLX_WHEEL=linux/arm64; needs Python and build
 #   make test-wheel             the wheel in an empty environment; needs pip's package index
 #   make test-rust              sdk/rust: tests, lints, conformance, the tutorial; needs cargo and a C compiler
@@ -45,7 +46,7 @@ BACKENDS := cpu null $(if $(filter Darwin-arm64,$(shell uname -s)-$(shell uname 
 HAVE_CC  := $(shell command -v $(CC) 2>/dev/null)
 FUZZTIME ?= 20s
 
-.PHONY: vet test-go test-wgpu test-windows test-openai wheel test-wheel build demo demo-llama test test-op test-model test-quick conformance test-arm64 test-metal test-metal-shim test-rust test-browser test-deps check check-source staticcheck vulncheck outdated generated fuzz faults bench bench-gemm bench-ops bench-ops-gpu bench-train bench-onnx onnx-tests figures generate man release-files release-dry release-same test-packages features clean
+.PHONY: vet test-go test-wgpu test-windows test-openai wheel test-wheel build demo demo-llama test test-op test-model test-quick conformance test-arm64 test-metal test-metal-shim test-rust test-browser test-deps test-beam check check-source staticcheck vulncheck outdated generated fuzz faults bench bench-gemm bench-ops bench-ops-gpu bench-train bench-onnx onnx-tests figures generate man release-files release-dry release-same test-packages features clean
 
 build:
 	@mkdir -p bin
@@ -188,7 +189,12 @@ ifneq ($(HAVE_CC),)
 	  echo "no Vulkan driver: the tests of the wgpu backend skip; install mesa-vulkan-drivers for them"; }
 endif
 
-check: test check-source staticcheck vulncheck
+# Not a part of .ci/run: compiling Beam takes longer than the other checks have. KILLS=100 kills more pipelines.
+KILLS ?= 20
+test-beam:
+	cd beam && $(GO) vet ./... && $(GO) test -vet=off -timeout 60m . -args -kills $(KILLS)
+
+check: test check-source test-beam staticcheck vulncheck
 
 # Of Linux on arm64, test-arm64 builds and runs the cpu backend; what else depends on the processor is vetted here. Of
 # Windows, the programs of a release are; test-windows runs them. On FreeBSD rlxc works; rlxrun and the backends build
@@ -198,7 +204,7 @@ check-source: generated bin/vet
 	$(GO) test -count=1 ./internal/style
 	$(GO) mod tidy -diff
 	@for m in $$(git ls-files '*/go.mod'); do echo "go mod tidy -diff in $$m"; (cd $$(dirname $$m) && $(GO) mod tidy -diff) || exit 1; done
-	@for d in $(TOOL_MODULES); do (cd $$d && $(GO) vet ./...) || exit 1; done
+	@for d in $(filter-out beam,$(TOOL_MODULES)); do (cd $$d && $(GO) vet ./...) || exit 1; done
 	bin/vet linux/arm64 ./plugins/rpc/internal/sandbox ./internal/faults ./plugins/cuda/driver
 	bin/vet darwin/arm64 ./cmd/... ./plugins/...
 	GOOS=darwin GOARCH=arm64 $(GO) build -o /dev/null ./plugins/metal

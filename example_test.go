@@ -31,7 +31,7 @@ func ExampleModel_Methods() {
 		}
 	}
 	// Output:
-	// sam-nano [f32 bf16]
+	// sam-nano [f32 bf16 f16]
 	// encode
 	//   takes image f32[1,3,256,256]
 	//   gives embeddings f32[1,128,32,32]

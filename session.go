@@ -214,7 +214,7 @@ func (s *Session) fallback(name string) (Backend, error) {
 	return Backend{}, ErrNoBackend
 }
 
-// workers returns the running backends, that of Options.Backend first.
+// workers returns the running backends, the one of Options.Backend first.
 func (s *Session) workers() []*worker {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -258,7 +258,7 @@ func chooseDevice(info device.Info, backend, id string) (device.Device, error) {
 func (s *Session) Close() error {
 	s.once.Do(func() {
 		s.end()
-		s.loading <- struct{}{} // a concurrent Load has failed by now, or has reserved what it loaded
+		s.loading <- struct{}{} // a concurrent Load has failed by now, or has reserved memory for its methods
 		s.end()                 // ends backends that the concurrent Load started
 		s.memory.budget.Release(s.reserved...)
 		<-s.loading

@@ -176,8 +176,8 @@ func (r *Resident) Read(ctx context.Context) (Tensor, error) {
 	return t, r.memory.dev.Read(ctx, r.offset, t.Data)
 }
 
-// Write replaces the tensor's values by those of t, which must have its element type and shape. The error matches
-// ErrInput if it has others.
+// Write replaces the tensor's values by those of t. If t does not have its element type and shape, the error matches
+// ErrInput.
 func (r *Resident) Write(ctx context.Context, t Tensor) error {
 	if t.DType != r.DType || !slices.Equal(t.Shape, r.Shape) || int64(len(t.Data)) != r.bytes() {
 		return diag.New(device.ErrInput, "tensor", "is %s; it cannot become %s of %d bytes",
@@ -205,7 +205,7 @@ const kept = "kept outputs"
 
 // wants holds the outputs that a request names.
 type wants struct {
-	returned, kept []bool // by output; nil for all, and for none
+	returned, kept []bool // by output; nil returned means all outputs, nil kept none
 }
 
 // check checks the state and the outputs of a request.

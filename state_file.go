@@ -160,12 +160,12 @@ func (s *Session) checkStateFile(path string, all []safetensors.Tensor, meta map
 	return nil
 }
 
-// A stateFile reads a file once, from its beginning, and computes the digest of what it has read.
+// A stateFile reads a file once, from its beginning, and computes the digest of the bytes that it has read.
 type stateFile struct {
 	path string
 	f    *os.File
 	sum  hash.Hash
-	at   int64 // how far it has read
+	at   int64 // offset of the next byte to read
 	end  int64 // offset of the digest, which is 32 bytes long; 0 if the file has none
 	buf  []byte
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// A DType is an element type. The zero value is none.
+// A DType is an element type. The zero value is no element type.
 type DType uint8
 
 // Element types of tensors. A Bool takes one byte: 0 is false.

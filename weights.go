@@ -15,7 +15,7 @@ import (
 // A Weight describes a tensor of the artifact that programs read.
 type Weight struct {
 	Name  string
-	DType DType // of another name than those of this package if the weight is stored in blocks of few bits
+	DType DType // not one of this package's constants if the weight is stored in blocks of few bits
 	Shape []int // of its elements
 	Bytes int64
 	// Replaceable is set if Session.SetWeights may give the weight other values. Otherwise the compiler has computed
@@ -86,8 +86,8 @@ func (s *Session) SetWeights(ctx context.Context, weights map[string]Tensor) err
 	return nil
 }
 
-// ResetWeights restores the artifact's values of weights that SetWeights has replaced: of those that are named, or of
-// all if there are no names. Errors are those of SetWeights, and ErrArtifact if the file cannot be read.
+// ResetWeights restores the artifact's values of weights that SetWeights has replaced: those of names, or all if names
+// is empty. Errors are those of SetWeights, and ErrArtifact if the file cannot be read.
 func (s *Session) ResetWeights(ctx context.Context, names ...string) error {
 	done, err := s.hold(ctx)
 	if err != nil {

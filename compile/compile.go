@@ -76,8 +76,8 @@ type Options struct {
 	// models, each the least and the largest size. Without, these have onnx.DefaultRange. The artifact's memory is
 	// planned for the largest.
 	Ranges map[string][2]int64
-	// Values gives inputs of an ONNX model their numbers when it is compiled; they are no inputs of the artifact. It is
-	// for inputs that decide shapes, such as the axes of a reduction: one number, or a list.
+	// Values gives inputs of an ONNX model their numbers when it is compiled; they are not inputs of the artifact. It
+	// is for inputs that decide shapes, such as the axes of a reduction: one number, or a list.
 	Values map[string][]float64
 	// Models are more ONNX models (.onnx). Each model is a method, and they share weights with equal bytes: an encoder,
 	// a decoder, a decoder with a cache.

@@ -38,7 +38,7 @@ func TestErrors(t *testing.T) {
 		{demo, compile.Options{Activations: "q4"}, diag.Usage, `--activations: "q4" is unknown; allowed are f32, q8`},
 		{demo, compile.Options{StopAfter: "nothing"}, diag.Usage, `--stop-after: "nothing" is unknown`},
 		{demo, compile.Options{Precisions: []string{"f8"}}, diag.Usage,
-			`--precision: "f8" is unknown; allowed are f32, bf16`},
+			`--precision: "f8" is unknown; allowed are f32, bf16, f16`},
 		{demo, compile.Options{Targets: []string{"npu"}}, code.Target, `"npu" is unknown; known are cpu`},
 		{demo, compile.Options{Targets: []string{"absent.target"}}, code.TargetFile, "absent.target"},
 		{demo, compile.Options{Arch: "resnet"}, diag.Usage, `--arch: unknown architecture "resnet"`},

@@ -12,7 +12,7 @@ import (
 )
 
 // TestQuantizeGraphs checks which products of a graph in text form get packed weights: those in either orientation and
-// in blocks, and not those whose depth is no multiple of 32, or whose weight is no matrix.
+// in blocks, and not those whose depth is not a multiple of 32, or whose weight is no matrix.
 func TestQuantizeGraphs(t *testing.T) {
 	const text = `graph main
 sym N = 1..3

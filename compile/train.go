@@ -120,7 +120,7 @@ func (m *Model) addTraining() error {
 	flag := "--train " + o.Mode
 	text, ok := m.built.Task.(*task.Text)
 	if m.built.Loss == nil || !ok {
-		return usage(flag, "architecture %s is not a language model", m.built.Arch).WithHint("leave the flag out")
+		return usage(flag, "architecture %s cannot be trained", m.built.Arch).WithHint("leave the flag out")
 	}
 	if !o.ofLanguage() {
 		_, _, err := o.parse()

@@ -84,7 +84,7 @@ func TestBadPlans(t *testing.T) {
 		{31, "shares with itself", place(9, func(x *rawPlace) { x.parent = 9 })},
 		{31, "parent past the end", place(9, func(x *rawPlace) { x.parent = math.MaxInt64 })},
 		{31, "op that may not overwrite", place(9, func(x *rawPlace) { x.parent = 8 })},
-		{31, "overwrites what is no operand", place(8, func(x *rawPlace) { x.parent = 6 })},
+		{31, "overwrites a value that is not an operand", place(8, func(x *rawPlace) { x.parent = 6 })},
 		{31, "overwrites another shape", place(8, func(x *rawPlace) { x.parent = 1 })},
 		{31, "in place, elsewhere", place(5, func(x *rawPlace) { x.offset = 0 })},
 		{31, "in place, in another space", place(5, func(x *rawPlace) { x.space = arena })},

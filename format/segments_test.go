@@ -41,7 +41,7 @@ func TestBadSegments(t *testing.T) {
 			f.c.graphs, f.c.plans, f.c.scheds = f.c.graphs[:11], f.c.plans[:11], f.c.scheds[:11]
 		}},
 		{46, "program of another method", graph(1, func(g *rawGraph) { g.method = "encode" })},
-		{46, "program that is no segment", split(func(s *rawSplit) { s.segments[0].program = 0 })},
+		{46, "program that is not a segment", split(func(s *rawSplit) { s.segments[0].program = 0 })},
 		{46, "program behind the last", split(func(s *rawSplit) { s.segments[2].program = 14 })},
 		{46, "programs out of order",
 			split(func(s *rawSplit) { s.segments[0].program, s.segments[1].program = 12, 11 })},

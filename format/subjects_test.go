@@ -183,7 +183,7 @@ func copyTo[S ~[]E, E any](all, list S) (made, rest S) {
 	return all[first:len(all):len(all)], all
 }
 
-// TestSubjects: the subjects are right as they are, and a change of a copy leaves them so.
+// TestSubjects checks that the subjects are right as they are, and a change of a copy leaves them so.
 func TestSubjects(t *testing.T) {
 	var before [][]byte
 	all := func() (files [][]byte) {

@@ -25,7 +25,7 @@ import (
 var (
 	// ErrShape reports an image that cannot be divided into patches: it is too large or too long for its width.
 	ErrShape error = code.ImagePatches
-	// ErrImage reports a file that is no image, or is damaged or too large.
+	// ErrImage reports a file that is not an image, or is damaged or too large.
 	ErrImage error = code.Image
 )
 

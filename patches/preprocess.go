@@ -46,10 +46,10 @@ func (t *spec) bytes(rows, columns int) int64 {
 	return 4 * n * int64(t.row()+3*t.Patch*t.Patch) // the result and the resized image
 }
 
-// rows returns the rows [rows*columns, 3*Frames*Patch*Patch] of an image. It computes what the published image
-// processor does: bicubic resizing with antialiasing to 8 bits, then (value/255 - Mean) / Std. A row has order
-// (channel, frame, y, x), with equal frames. Rows are sorted by block, and inside a block line by line. The error is
-// that of grid.
+// rows returns the rows [rows*columns, 3*Frames*Patch*Patch] of an image. It computes the same as the published image
+// processor: bicubic resizing with antialiasing to 8 bits, then (value/255 - Mean) / Std. A row has order (channel,
+// frame, y, x), with equal frames. Rows are sorted by block, and inside a block line by line. The error is that of
+// grid.
 func (t *spec) rows(img image.Image) (values []float32, rows, columns int, err error) {
 	if rows, columns, err = t.grid(img.Bounds().Dx(), img.Bounds().Dy()); err != nil {
 		return nil, 0, 0, err

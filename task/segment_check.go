@@ -99,7 +99,7 @@ func (s *Segment) checkPrompts(image, prompt *Method, made ir.Type, prompts Size
 	return nil
 }
 
-// Default returns NaN for the mask. A mask of NaN means that there is none.
+// Default returns NaN for the mask. A mask of NaN means that the run has no mask.
 func (s *Segment) Default(method, input string) (value float64, ok bool) {
 	return math.NaN(), s.MaskInput != "" && method == s.PromptMethod && input == s.MaskInput
 }

@@ -37,10 +37,10 @@ type Text struct {
 	Method  string      `json:"method"` // "extend"
 	Inputs  TextInputs  `json:"inputs"`
 	Outputs TextOutputs `json:"outputs"`
-	// Batch describes a method for several sequences at a time. The zero value means that there is none.
+	// Batch describes a method for several sequences at a time. The zero value means that the model has no such method.
 	Batch TextBatch `json:"batch"`
 	// Draft describes a head that drafts tokens, which the model then checks together in one run. The zero value means
-	// that there is none.
+	// that the model has no such head.
 	Draft TextDraft `json:"draft"`
 	// Slide describes how to make room in a full state, for models that attend to a window of the last tokens. The zero
 	// value means that a full state stays full.
@@ -84,8 +84,8 @@ type TextOutputs struct {
 	// random numbers and no penalties. Both are empty in artifacts that were compiled before these outputs existed.
 	Greedy        string `json:"greedy"`
 	GreedyLogProb string `json:"greedy_logprob"`
-	// Hidden f32[1,T,W] has what the last layer computes from, of each token: an embedding of the tokens up to it.
-	// Empty if there is no such output.
+	// Hidden f32[1,T,W] has the input of the last layer for each token: an embedding of the tokens up to it. It is
+	// empty if there is no such output.
 	Hidden  string `json:"hidden"`
 	LogProb string `json:"logprob"`
 	Logits  string `json:"logits"`

@@ -16,8 +16,8 @@ const KindTrain = "train"
 
 var _ = Register(KindTrain, func() Task { return &Train{} })
 
-// Prefixes of the names of a Train's states. The rest of the name is that of the weight, for an adapter with LoraA or
-// LoraB at its end.
+// Prefixes of the names of a Train's states. The rest of the name is the name of the weight; for an adapter, LoraA or
+// LoraB follows.
 const (
 	TrainParam  = "param." // the value
 	TrainFirst  = "m."     // AdamW's mean of gradients, or SGD's velocity
@@ -72,7 +72,7 @@ type Train struct {
 	Tokens     int `json:"tokens"`     // predicted tokens of each
 	Vocabulary int `json:"vocabulary"` // ids are less than this
 
-	// Rank is that of the adapters (LoRA), whose product Alpha/Rank multiplies. 0 means that the model itself is
+	// Rank is the rank of the adapters (LoRA), whose product Alpha/Rank multiplies. 0 means that the model itself is
 	// trained.
 	Rank  int     `json:"rank"`
 	Alpha float64 `json:"alpha"`

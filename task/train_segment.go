@@ -148,7 +148,7 @@ func (t *TrainSegment) Check(m Methods) error {
 	return t.checkEncode(m)
 }
 
-// checkEncode checks the method of the encoder, and that of Init.
+// checkEncode checks the method of the encoder, and the method Init.
 func (t *TrainSegment) checkEncode(m Methods) error {
 	f, err := m.Taking(t.Encode, "image")
 	if err == nil {

@@ -22,8 +22,9 @@ const (
 	TrainMSE    = "mse"    // f32[]: mean squared error of the pixels, with both images clamped to 0..1
 )
 
-// TrainGrowth is the state f32[Splats,2] of a scene that grows: for each splat, the sum over steps of the length of the
-// loss's gradient by its place in the image, whose sides are from -1 to 1, and the number of steps in which it had one.
+// TrainGrowth is the state f32[Splats,2] of a scene that grows. For each splat, it has the sum over steps of the length
+// of the loss's gradient by its place in the image, whose sides are from -1 to 1, and the number of steps in which it
+// had a gradient.
 const TrainGrowth = "growth"
 
 // SplatUnused is the opacity, a logit, of a splat that the scene does not have. Splats below half of it are unused.
@@ -40,7 +41,7 @@ const (
 	SplatRotation  = "rotation"  // f32[N,4]: quaternions w, x, y, z
 	SplatOpacity   = "opacity"   // f32[N,1]: logits
 	SplatColor     = "color"     // f32[N,3]: the constant terms of the harmonics
-	SplatHarmonics = "harmonics" // f32[N,3*(Terms-1)]: the other terms, those of red first; none if Terms is 1
+	SplatHarmonics = "harmonics" // f32[N,3*(Terms-1)]: the other terms, those of red first; absent if Terms is 1
 )
 
 // TrainSplats describes fitting a scene of Gaussian splats to images from known cameras. Package train runs it. The
@@ -57,7 +58,7 @@ type TrainSplats struct {
 	Width     int     `json:"width"`     // of the images in pixels
 	Height    int     `json:"height"`
 	Splats    int     `json:"splats"`
-	Begin     int     `json:"begin,omitempty"` // how many splats there are at first, if they may grow to Splats; else 0
+	Begin     int     `json:"begin,omitempty"` // number of splats at first, if they may grow to Splats; else 0
 	Terms     int     `json:"terms"`           // of the harmonics of a colour: 1, 4, 9 or 16
 	Radius    float64 `json:"radius"`          // of the scene, in whose unit the rate of positions is given
 }

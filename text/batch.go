@@ -106,8 +106,8 @@ func (t *spec) checkSequences(m *rlx.Model) error {
 //
 // A Batch is not safe for concurrent use.
 type Batch struct {
-	// Budget is about how many tokens of prompts a step computes at most, in multiples of 64, so that long prompts do
-	// not keep the other texts waiting.
+	// Budget is the approximate maximum number of tokens of prompts that a step computes, in multiples of 64, so that
+	// long prompts do not keep the other texts waiting.
 	Budget int
 	// Alike makes texts independent of the others that are in progress: with the same options and seed, a prompt gives
 	// the same text bit for bit. On cpu, products of few rows add in another order than those of many. So runs with few
@@ -236,8 +236,7 @@ func (b *Batch) Add(ctx context.Context, prompt []int, o Options) (*BatchText, e
 	}
 	x := &BatchText{rest: slices.Clone(prompt), options: o, out: newTextStream(b.tokenizer, o.Stop),
 		result: &Result{Stop: StopCancelled, Start: time.Now(), Prompt: len(prompt)}}
-	// The tokens of the slot that is given up are those that nobody has used for the longest time, unless the prompt
-	// continues a text.
+	// The prompt takes the slot whose tokens have been unused for the longest time, unless it continues a text.
 	if err := x.options.begin(b.spec, b.tokenizer); err != nil {
 		return nil, err
 	}
@@ -271,8 +270,8 @@ func (x *BatchText) reuse(n int) {
 	x.result.Cached += n
 }
 
-// longest returns the slot, other than except, whose tokens have the longest beginning in common with a prompt, and its
-// length: not more than all tokens but one, from which the next is chosen.
+// longest returns the slot, other than except, whose tokens have the longest beginning in common with a prompt. n is
+// the length of that beginning, at most all tokens but one, because the next token is chosen from the last.
 func (b *Batch) longest(prompt []int, except int) (slot, n int) {
 	slot = -1
 	for i, s := range b.slots {

@@ -72,7 +72,7 @@ func TestBatchBits(t *testing.T) {
 	}
 }
 
-// together continues prompts in a Batch, as many at a time as fit. They join at different steps.
+// together continues prompts in a Batch, as many at a time as it has room for. They join at different steps.
 func together(t *testing.T, s *rlx.Session, alike bool, prompts [][]int, o []text.Options) (out []*text.Result) {
 	t.Helper()
 	b, err := text.NewBatch(t.Context(), s)

@@ -19,7 +19,7 @@ const MaxDrafts = 16
 // hidden state.
 type drafter struct {
 	count  int        // number of tokens to propose at a time; 0 means no drafts
-	spare  *rlx.State // a copy of the recurrent states, which have no positions; nil if there are none
+	spare  *rlx.State // a copy of the recurrent states, which have no positions; nil without such states
 	fed    []string   // inputs of Task.Draft.Rewind
 	copied bool       // spare is up to date
 
@@ -207,7 +207,7 @@ func (g *Generator) speculate(ctx context.Context, t *Result, o *Options) (chose
 	return chosen, nil
 }
 
-// lastChoice returns the token that the model chooses after all tokens of a run: x, or the one that fits the grammar.
+// lastChoice returns the token that the model chooses after all tokens of a run: x, or the token that fits the grammar.
 func (g *Generator) lastChoice(x Token, res *rlx.Result, after *guide, o *Options) (Token, error) {
 	if after == nil {
 		return x, nil

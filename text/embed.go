@@ -25,9 +25,9 @@ type EmbedOptions struct {
 	Raw     bool    // leave the vector's length as it is
 }
 
-// Embed returns a vector for tokens, of length 1 unless o.Raw is set: of what the last layer computes from, the mean or
-// that of one token. It replaces the sequence. Errors match rlx.ErrUsage if the model gives no such vectors, or are
-// those of Generate.
+// Embed returns a vector for tokens, of length 1 unless o.Raw is set. It is made of the inputs of the last layer: their
+// mean, or that of one token. It replaces the sequence. Errors match rlx.ErrUsage if the model gives no such vectors,
+// or are those of Generate.
 func (g *Generator) Embed(ctx context.Context, ids []int, o EmbedOptions) ([]float32, error) {
 	p := cmp.Or(o.Pooling, PoolMean)
 	hidden := g.spec.Outputs.Hidden

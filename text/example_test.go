@@ -41,7 +41,7 @@ func Example() {
 	// Output: I'll not be born to you.
 }
 
-// An option replaces what the artifact suggests. Start from its values to change one of them.
+// An option replaces the artifact's default. Start from the defaults to change one of them.
 func ExampleGenerator_Generate() {
 	ctx := context.Background()
 	session, err := rlx.Load(ctx, llama(), "cpu")

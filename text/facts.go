@@ -7,7 +7,7 @@ import (
 	"github.com/rlx-go/rlx/task"
 )
 
-// Facts tells what a language model takes and suggests.
+// Facts describes a language model: its limits and its defaults.
 type Facts struct {
 	Vocabulary int      // ids are less than this
 	Context    int      // maximum number of tokens of a sequence; huge if all layers have a sliding window

@@ -41,7 +41,7 @@ func ParseSchema(json []byte) (*Grammar, error) { return newGrammar(grammar.Pars
 // A Tool is a function that a model may call.
 type Tool struct {
 	Name       string
-	Parameters []byte // JSON schema of its arguments; nothing means that there are none
+	Parameters []byte // JSON schema of its arguments; empty if it has no arguments
 }
 
 // CallGrammar returns the grammar of a call of one of the tools, in the form that the model's chat template teaches:

@@ -16,7 +16,8 @@ import (
 
 // PerplexityOptions holds the options of Perplexity. The zero value is for texts of any length.
 type PerplexityOptions struct {
-	// Window is how many tokens the model sees at a time; 0 means 512, or what the model takes if that is less.
+	// Window is the number of tokens that the model sees at a time. 0 means 512, or the model's maximum if that is
+	// less.
 	Window int
 	// Stride is the distance in tokens from one window to the next, 1 to Window; 0 means Window/2. Only the tokens of a
 	// window that no earlier window has predicted count. So a small stride gives each token more context, and takes
@@ -151,7 +152,7 @@ func windowLoss(ctx context.Context, r rlx.Runner, t *spec, ids []int, first int
 	return sum, nil
 }
 
-// rowLosses returns logsumexp(row) - row[id] for each of ids[first:], whose row is that of the token before it.
+// rowLosses returns logsumexp(row) - row[id] for each of ids[first:]. The row is that of the token before id.
 func rowLosses(logits []float32, vocabulary int, ids []int, first int) []float64 {
 	out := make([]float64, len(ids)-first)
 	parts := runtime.GOMAXPROCS(0)

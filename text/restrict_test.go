@@ -9,8 +9,8 @@ import (
 	"github.com/rlx-go/rlx/task"
 )
 
-// TestRestrict checks that leaving out what cannot be drawn changes no token: each is that of the op sample among all
-// tokens that fit.
+// TestRestrict checks that leaving out tokens that cannot be drawn changes no token: each is that of the op sample
+// among all tokens that fit.
 func TestRestrict(t *testing.T) {
 	const size = 300
 	v := grammar.NewVocabulary(size, func(id int, _ bool) []byte { return []byte{byte(id), byte(id >> 8)}[:1+id>>8] })

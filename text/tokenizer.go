@@ -80,7 +80,7 @@ func (t *Tokenizer) Decode(ids []int, skipSpecial bool) string {
 	return string(t.t.Decode(ids, skipSpecial))
 }
 
-// Token returns the token with an id, as it is written in the vocabulary. ok is false if there is none.
+// Token returns the token with an id, as it is written in the vocabulary. ok is false if no token has the id.
 func (t *Tokenizer) Token(id int) (token string, ok bool) { return t.t.Token(id) }
 
 // Size returns the largest id plus one.

@@ -2,7 +2,7 @@ package train
 
 import "encoding/json"
 
-// identity is what a checkpoint belongs to, besides its artifact.
+// identity identifies the training to which a checkpoint belongs, besides its artifact.
 type identity struct {
 	Settings
 	Text    string `json:"text"` // digest of the ids

@@ -65,7 +65,7 @@ func (d *Densify) due(done int) bool {
 	return d.Every > 0 && done%d.Every == 0 && done >= d.From && done <= d.Until
 }
 
-// A crowd has all splats of a scene on the host, those that are unused included.
+// A crowd has all splats of a scene on the host, including unused ones.
 type crowd struct {
 	about  *task.TrainSplats
 	parts  map[string][]float32   // by the name of the part
@@ -190,10 +190,10 @@ func (c *crowd) clone(i, j int) {
 	}
 }
 
-// smaller is by what the deviations of a splat that is split are divided.
+// The deviations of a splat that is split are divided by smaller.
 const smaller = 1.6
 
-// split makes splats i and j smaller ones, at random places whose probability is what splat i was.
+// split divides splat i into splats i and j, smaller ones at random places, drawn from the distribution of splat i.
 func (c *crowd) split(i, j int) {
 	for k, s := 0, c.row(task.SplatScale, i); k < 3; k++ {
 		s[k] -= float32(math.Log(smaller))

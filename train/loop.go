@@ -27,7 +27,7 @@ type Loop struct {
 	optimizer string
 	scalars   []string           // the inputs of a step that are numbers
 	rates     map[string]float64 // of trained values, by name; nil if the method has no such inputs
-	identity  string             // what a checkpoint belongs to, besides its artifact
+	identity  string             // identifies the training of a checkpoint, besides its artifact
 	losses    []float32          // of all steps
 }
 

@@ -30,7 +30,7 @@ type picture struct {
 	objects []object
 }
 
-// object is what has one colour in a mask.
+// object is the area of one colour in a mask.
 type object struct {
 	label          uint16
 	x0, y0, x1, y1 int // bounds, x1 and y1 excluded

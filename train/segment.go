@@ -103,7 +103,7 @@ func NewSegment(ctx context.Context, s *rlx.Session, images, masks string, o Seg
 	})
 }
 
-// segmentIdentity is what a checkpoint belongs to, besides its artifact.
+// segmentIdentity identifies the training to which a checkpoint belongs, besides its artifact.
 type segmentIdentity struct {
 	Settings
 	HoldOut int    `json:"hold_out"`
@@ -208,7 +208,7 @@ func (t *Segment) SaveWeights(ctx context.Context, path string) error {
 	return save(ctx, path, values, names)
 }
 
-// converted returns a tensor of f32 in F16 or BF16, or as it is for another type.
+// converted returns a tensor of f32 in F16 or BF16. For another type it returns the tensor itself.
 func converted(x rlx.Tensor, to rlx.DType) rlx.Tensor {
 	round := dtype.F32ToF16
 	switch to {

@@ -194,7 +194,7 @@ func TestBadInput(t *testing.T) {
 	rlxtest.WantError(t, "a short text to evaluate", err, train.ErrText)
 }
 
-// TestDiverged checks that a loss that is no number ends the training, and that the last checkpoint remains.
+// TestDiverged checks that a loss that is not a number ends the training, and that the last checkpoint remains.
 func TestDiverged(t *testing.T) {
 	o := train.Options{Settings: train.Defaults(50)}
 	o.LearningRate, o.Warmup, o.Clip, o.Schedule = 1e6, 0, 0, train.Constant

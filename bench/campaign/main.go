@@ -182,7 +182,7 @@ func run(total time.Duration, state, only, seed string, first uint64) error {
 			fmt.Printf("%s %s: %v\n%s\n", x.row, x.name(), err, out[:min(len(out), 4000)])
 		} else if bytes.Contains(out, []byte("PASS: "+x.test)) { // a campaign ends as skipped
 			failed++
-			fmt.Printf("%s %s: ran its seeds only, because it is no campaign\n", x.row, x.name())
+			fmt.Printf("%s %s: ran its seeds only, because it is not a campaign\n", x.row, x.name())
 		}
 	}
 	if seed != "" {

@@ -11,8 +11,8 @@ with "delta" sets the decoder's dynamic_multimask_stability_delta.
 segment/testdata/sam2.safetensors: pixel_values [3,32,32] of the part (40,30)-(97,71) of demo/coins.png, and the mask
 [41,57] of the logits [24,24], by the image processor.
 
-segment/testdata/sam2.point.png and sam2.box.png: masks of demo/coins.png by sam2_tiny, with image processor and model in
-float32: the best of three for the point 100,140, and the single mask for the box 60,40,200,160 with that point. """
+segment/testdata/sam2.point.png and sam2.box.png: masks of demo/coins.png by sam2_tiny, with image processor and model
+in float32: the best of three for the point 100,140, and the single mask for the box 60,40,200,160 with that point. """
 
 import json
 import math

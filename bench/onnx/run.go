@@ -34,7 +34,7 @@ type test struct {
 }
 
 // errNoTensor is the reason for tests of sequences and optional values.
-var errNoTensor = errors.New("inputs or outputs are no tensors")
+var errNoTensor = errors.New("inputs or outputs are not tensors")
 
 // unknownSize is part of the error for values that decide shapes.
 const unknownSize = "not known before the model runs"

@@ -11,6 +11,10 @@
 //
 // With -check, all requests are first sent one by one, and every later answer must be the same: no token is lost,
 // doubled or another's. The server needs `--reproducible` for it.
+//
+// With -soak 10m, rounds go on for ten minutes, and with -pid the memory of the server is printed every minute:
+//
+//	go run ./bench/serve -check -soak 10m -pid $(pidof rlxrun)
 package main
 
 import (
@@ -23,6 +27,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 	"net/http"
 	"os"
@@ -36,11 +41,12 @@ import (
 
 // A load says what the clients ask for.
 type load struct {
-	url, key                           string
+	url, key, model                    string
 	prompt, tokens, shared, vocabulary int
 	requests                           int
 	seed                               uint64
 	check                              bool
+	watch                              watch
 	want                               map[[2]int]string // with check: the answer to a request of a client
 }
 
@@ -48,6 +54,7 @@ func main() {
 	var l load
 	flag.StringVar(&l.url, "url", "http://127.0.0.1:8080/v1", "base URL of the API")
 	flag.StringVar(&l.key, "key", "", "key of the server")
+	flag.StringVar(&l.model, "model", "any", "name of the model, if the server has several")
 	flag.IntVar(&l.prompt, "prompt", 128, "tokens of a prompt")
 	flag.IntVar(&l.shared, "shared", 0, "tokens with which all prompts begin")
 	flag.IntVar(&l.tokens, "tokens", 128, "tokens to generate")
@@ -57,7 +64,13 @@ func main() {
 	flag.BoolVar(&l.check, "check", false, "compare the answers with those of single requests")
 	clients := flag.String("clients", "1,4,8,16", "numbers of clients")
 	rounds := flag.Int("rounds", 3, "rounds, in each of which every number of clients has its turn")
+	soak := flag.Duration("soak", 0, "go on with rounds for this long, in place of -rounds")
+	pid := flag.Int("pid", 0, "process of the server: print its memory and that of its backends every minute of -soak (Linux)")
 	flag.Parse()
+	if *soak > 0 {
+		*rounds = math.MaxInt
+	}
+	l.watch = watch{pid: *pid, until: *soak}
 	if err := run(l, *clients, *rounds); err != nil {
 		fmt.Fprintln(os.Stderr, "serve:", err)
 		os.Exit(1)
@@ -93,7 +106,14 @@ func run(l load, clients string, rounds int) error {
 		}
 	}
 	results := map[int][]figures{}
+	l.watch.begin()
 	for range rounds {
+		if more, err := l.watch.more(); err != nil || !more {
+			if err != nil {
+				return err
+			}
+			break
+		}
 		for _, n := range counts {
 			if !l.check {
 				l.seed++
@@ -204,8 +224,8 @@ func (l load) request(ctx context.Context, rng *rand.Rand) (a answer, err error)
 		}
 	}
 	// logprobs makes an event of every token, also of those without text
-	body, err := json.Marshal(map[string]any{"model": "any", "prompt": ids, "max_tokens": l.tokens, "temperature": 0.7,
-		"seed": rng.Uint32(), "ignore_eos": true, "stream": true, "logprobs": 0,
+	body, err := json.Marshal(map[string]any{"model": l.model, "prompt": ids, "max_tokens": l.tokens,
+		"temperature": 0.7, "seed": rng.Uint32(), "ignore_eos": true, "stream": true, "logprobs": 0,
 		"stream_options": map[string]any{"include_usage": true}})
 	if err != nil {
 		return a, err

@@ -68,7 +68,7 @@ func compileCommand() *cli.Command {
 			{About: "a graph written by hand, run on generated inputs and compared with the reference",
 				Line: "rlxc softmax.txt -o softmax.rlx && rlxrun softmax.rlx --random 1 --check"},
 			{About: "the same for one size", Line: "rlxc softmax.txt --size N=128 -o softmax.rlx"},
-			{About: "with a fused kernel of your own backend in place of what it computes",
+			{About: "with a fused kernel of your own backend in place of the ops that it computes",
 				Line: "rlxc model.safetensors --op wave.rlxop --target ./npu.target -o model.rlx"},
 			{About: "ONNX models that share weights, each a method",
 				Line: "rlxc encoder.onnx decoder.onnx --size batch=1..8 -o model.rlx"},

@@ -88,7 +88,7 @@ func candidates(reg *registry, m *rlx.Model) (out []*candidate) {
 	return out
 }
 
-// examine finds the devices of the candidates. It starts a session with each of them but cpu, which has a device on
+// examine finds the devices of the candidates. It starts a session with each of them except cpu, which has a device on
 // every machine.
 func (s *session) examine(ctx context.Context, reg *registry, o rlx.Options, all []*candidate) {
 	defer s.trace.span("start backends")()

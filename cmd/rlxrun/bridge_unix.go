@@ -31,7 +31,7 @@ documentation of internal/bridge describes the requests.`,
 				f.Close()
 				socket, ok := conn.(*net.UnixConn)
 				if err != nil || !ok {
-					return diag.New(diag.Usage, "bridge", "descriptor %d is no Unix socket", *fd).WithHint(
+					return diag.New(diag.Usage, "bridge", "descriptor %d is not a Unix socket", *fd).WithHint(
 						"the Python module rlx starts this command; it is not for terminals")
 				}
 				return bridge.Serve(ctx, socket, bridge.Options{Remember: verifiedFolder()})

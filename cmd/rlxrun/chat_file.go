@@ -112,7 +112,7 @@ func readChat(ctx context.Context, path string) (v savedChat, err error) {
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&v); err != nil {
-		return bad("is no conversation in JSON: %w", err)
+		return bad("is not a conversation in JSON: %w", err)
 	}
 	if d.More() {
 		return bad("has more than one JSON value")

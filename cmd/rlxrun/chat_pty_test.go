@@ -22,7 +22,7 @@ type terminal struct {
 	seen string // that expect has not found yet
 }
 
-// expect waits until the program has written a text, and forgets what came before.
+// expect waits until the program has written a text, and forgets the text before it.
 func (s *terminal) expect(want string) {
 	s.t.Helper()
 	guard := time.After(hangGuard)

@@ -202,7 +202,7 @@ func runDocumented(t *testing.T, dir, line string) {
 	if strings.Contains(line, "rlxrun train") {
 		command = steps.ReplaceAllString(line, " -n 2")
 	}
-	if strings.Contains(line, "rlxrun serve") { // SIGTERM ends the server after it has printed the address, with status 0
+	if strings.Contains(line, "rlxrun serve") { // SIGTERM ends it after it has printed the address, with status 0
 		command = "{ exec " + command + "\n} > address & until [ -s address ]; do kill -0 $!; sleep 0.1; done; " +
 			"kill -TERM $!; wait $!; rm address"
 	}

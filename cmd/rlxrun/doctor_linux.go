@@ -103,7 +103,7 @@ func firstLine(path string) string {
 	return strings.TrimSpace(s.Text())
 }
 
-// value returns what follows the first line's name and separator in a file of such lines, or "".
+// value returns the text after the first line's name and separator in a file of such lines, or "".
 func value(path, name, separator string) string {
 	f, err := os.Open(path)
 	if err != nil {

@@ -104,8 +104,8 @@ func (r *registry) find(name string) (found, error) {
 	return found{}, e.WithHint("or name its executable with --plugin %s=PATH", name)
 }
 
-// elsewhere says why a backend that comes with rlxrun does not exist for a system, and what to use there; empty if it
-// does.
+// elsewhere says why a backend that comes with rlxrun does not exist for a system, and what to use there. It is empty
+// if the backend exists.
 func elsewhere(name, goos, goarch string) string {
 	if name == "metal" && (goos != "darwin" || goarch != "arm64") {
 		return "needs a Mac with Apple silicon, and this is " + goos + "/" + goarch + "; use wgpu for a GPU, or cpu"

@@ -70,7 +70,7 @@ func (f *hostFlags) declare(fs *cli.FlagSet) {
 		"fail instead of any substitution: of a backend without a device by another, of a part by --fallback, of a missing kernel by the reference")
 	fs.StringVar(
 		&f.device, "device", "",
-		"`[BACKEND:]ID` the device, as \"rlxrun devices\" lists it, or software for one that the processor emulates (default the backend's first that is none)")
+		"`[BACKEND:]ID` the device, as \"rlxrun devices\" lists it, or software for a device that the processor emulates (default the backend's first device that is not emulated)")
 	fs.StringVar(&f.threads, "threads", "auto", "`N|auto` number of threads")
 	f.declarePlugins(fs)
 	fs.DurationVar(&f.timeout, "timeout", 0, "`TIME` give up after this time, such as 90s or 5m (default never)")
@@ -79,7 +79,7 @@ func (f *hostFlags) declare(fs *cli.FlagSet) {
 		&f.memory, "memory", "",
 		"`SIZE` refuse to run if more memory is needed, such as 300M or 2Gi (default what is free)")
 	fs.StringVar(&f.precision, "precision", "",
-		"`NAME` round the operands of products to f32 or bf16; the artifact must allow it (default its first)")
+		"`NAME` round the operands of products to f32, bf16 or f16; the artifact must allow it (default its first)")
 	fs.ListVarP(&f.weights, "weights", "",
 		"`FILE` a safetensors file with other values for weights, by name and in their types (repeatable; rlxc inspect lists the weights that can be replaced)")
 	fs.StringVar(&f.lora, "lora", "",

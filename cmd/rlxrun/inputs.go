@@ -111,8 +111,8 @@ func readInput(ctx context.Context, v rlx.Value, value string, accept func(dtype
 			"not a kind of file that can be read; allowed are @FILE.npy, @FILE.npz:NAME and @FILE.safetensors:KEY")
 }
 
-// parseNumbers parses numbers on the command line. They get the input's shape; one unknown size is derived from how
-// many numbers there are.
+// parseNumbers parses numbers on the command line. They get the input's shape. One unknown size is derived from the
+// number of numbers.
 func parseNumbers(v rlx.Value, value string) (tensor.Tensor, error) {
 	bad := func(format string, args ...any) (tensor.Tensor, error) {
 		return tensor.Tensor{}, cli.Usagef("-i "+v.Name+"="+value, format, args...)

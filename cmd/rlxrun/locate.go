@@ -111,8 +111,8 @@ func (x *side) with(ctx context.Context, path string, f func(y *side) error) err
 	return f(y)
 }
 
-// inLoop adds to the error of --check where in a loop the backend is wrong. If that cannot be found, err stays as it
-// is.
+// inLoop adds to the error of --check the place in a loop at which the backend is wrong. If it cannot be found, err
+// stays as it is.
 func (s *session) inLoop(ctx context.Context, r *rlx.Request, err error) error {
 	var found *diag.Error
 	if !s.debug.check || !errors.As(err, &found) || found.Code != code.Check || r.State != nil || ctx.Err() != nil {

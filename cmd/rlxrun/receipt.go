@@ -19,6 +19,7 @@ import (
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/internal/cli"
 	"github.com/rlx-go/rlx/internal/ctxio"
+	"github.com/rlx-go/rlx/internal/maskfiles"
 	"github.com/rlx-go/rlx/internal/receipt"
 	"github.com/rlx-go/rlx/internal/regular"
 	"github.com/rlx-go/rlx/internal/release"
@@ -279,8 +280,8 @@ func (j *textBatchJob) generated() (out []string) {
 // wrote lists the files of the folder.
 func (j *manyJob) wrote() (out []string) {
 	for _, e := range j.ends {
-		if r, ok := done(e.dir, e.key); ok && e.State != "failed" {
-			for _, name := range append(r.files(), recordName) {
+		if r, ok := maskfiles.Done(e.dir, e.key); ok && e.State != "failed" {
+			for _, name := range append(r.Files(), maskfiles.Name) {
 				out = append(out, filepath.Join(e.dir, name))
 			}
 		}

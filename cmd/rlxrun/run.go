@@ -202,7 +202,7 @@ func (s *session) finish(ctx context.Context, f *runFlags, j job, sinks []sink, 
 	if err := sum.print(s.env, j); err != nil {
 		return err
 	}
-	if v, ok := j.(interface{ verdict() error }); ok { // implemented by jobs of which parts may fail
+	if v, ok := j.(interface{ verdict() error }); ok { // implemented by jobs whose parts may fail
 		return v.verdict()
 	}
 	return nil
@@ -338,8 +338,8 @@ func (j *methodJob) streams() bool          { return false }
 
 func (j *methodJob) json(sum *summary) any { return sum }
 
-// prepare restricts the run to the outputs that are written, so that steps which only others need are skipped. A run
-// without -o, such as one with --profile alone, computes all of them.
+// prepare restricts the run to the outputs that are written, so that steps that only other outputs need are skipped. A
+// run without -o, such as one with only --profile, computes all outputs.
 func (j *methodJob) prepare(_ *session, sinks []sink) error {
 	for _, k := range sinks {
 		if !slices.Contains(j.wanted, k.offer.name) {

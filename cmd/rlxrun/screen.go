@@ -24,7 +24,7 @@ func level(v float32) uint8 {
 	return uint8(math.Round(min(max(x, 0), 255)))
 }
 
-// levels is a table of level, which is 20 times as fast.
+// levels is a table of the results of level, which is 20 times as fast.
 type levels struct {
 	least [257]float32     // the least value of each level, and infinity
 	about [bits1 + 1]uint8 // the level of the least value with these upper 16 bits

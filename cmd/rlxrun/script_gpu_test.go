@@ -10,8 +10,8 @@ import (
 	"github.com/rlx-go/rlx/internal/testbin"
 )
 
-// wgpu builds the backend that scripts call $GPU. It reports whether that works and finds a device, such as Mesa's
-// software one. rlxrun does not find the backend by itself, so that other scripts run as without one.
+// wgpu builds the backend that scripts call $GPU. It reports whether that works and the backend finds a device, such as
+// Mesa's software adapter. rlxrun does not find the backend by itself, so other scripts run without it.
 var wgpu = sync.OnceValue(func() bool {
 	bin, err := built()
 	if err != nil {

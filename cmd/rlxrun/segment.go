@@ -21,6 +21,7 @@ import (
 	"github.com/rlx-go/rlx/internal/coco"
 	"github.com/rlx-go/rlx/internal/ctxio"
 	"github.com/rlx-go/rlx/internal/imaging"
+	"github.com/rlx-go/rlx/internal/maskfiles"
 	"github.com/rlx-go/rlx/internal/npy"
 	"github.com/rlx-go/rlx/segment"
 	"github.com/rlx-go/rlx/task"
@@ -394,35 +395,18 @@ func (j *segmentJob) run(ctx context.Context, s *session) (map[string]product, e
 	return made, nil
 }
 
-// maskSummary describes one mask in the JSON summary.
-type maskSummary struct {
-	Mask   int `json:"mask"`
-	IoU    any `json:"iou"`    // a number, or "NaN"
-	Pixels int `json:"pixels"` // pixels inside the mask
-}
-
 func (j *segmentJob) json(sum *summary) any {
 	return struct {
 		*summary
-		Masks []maskSummary `json:"masks,omitempty"`
+		Masks []maskfiles.Summary `json:"masks,omitempty"`
 	}{sum, j.summary()}
 }
 
-func (j *segmentJob) summary() (out []maskSummary) {
+func (j *segmentJob) summary() (out []maskfiles.Summary) {
 	for _, m := range j.masks {
-		out = append(out, maskSummaryOf(m))
+		out = append(out, maskfiles.Summarise(m))
 	}
 	return out
-}
-
-func maskSummaryOf(m segment.Mask) maskSummary {
-	n := 0
-	for _, v := range m.Image.Pix {
-		if v != 0 {
-			n++
-		}
-	}
-	return maskSummary{m.Token, jsonNumber(&tensor.Array{DType: dtype.F32, Floats: []float64{float64(m.IoU)}}, 0), n}
 }
 
 // help explains the flags for an artifact with this task.

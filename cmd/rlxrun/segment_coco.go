@@ -8,6 +8,7 @@ import (
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/internal/cli"
 	"github.com/rlx-go/rlx/internal/coco"
+	"github.com/rlx-go/rlx/internal/maskfiles"
 	"github.com/rlx-go/rlx/segment"
 )
 
@@ -25,21 +26,21 @@ func checkCOCO(form string) error {
 // were done before. The id of an image is its place in the list of --images, from 1, whatever became of the others.
 func (j *manyJob) writeCOCO(w io.Writer) error {
 	var images []coco.Image
-	var records []func() (*record, error)
+	var records []func() (*maskfiles.Record, error)
 	for i, e := range j.ends {
 		if e.State == "failed" {
 			continue
 		}
-		read := func() (*record, error) {
-			r, ok := done(e.dir, e.key)
+		read := func() (*maskfiles.Record, error) {
+			r, ok := maskfiles.Done(e.dir, e.key)
 			if !ok {
-				return nil, diag.New(code.Image, filepath.Join(e.dir, recordName),
+				return nil, diag.New(code.Image, filepath.Join(e.dir, maskfiles.Name),
 					"has changed since the masks were found")
 			}
 			return &r, nil
 		}
 		if len(j.ends) == 1 {
-			read = func() (*record, error) { return j.last, nil }
+			read = func() (*maskfiles.Record, error) { return j.last, nil }
 		}
 		r, err := read()
 		if err != nil {
@@ -53,7 +54,7 @@ func (j *manyJob) writeCOCO(w io.Writer) error {
 		if err != nil {
 			return nil, err
 		}
-		return r.masks(), nil
+		return r.COCO(), nil
 	})
 }
 
@@ -64,7 +65,7 @@ func (j *segmentJob) writeCOCO(w io.Writer) error {
 	return coco.Write(w, j.flags.coco, []coco.Image{img},
 		func(int) (out []coco.Mask, err error) {
 			for _, m := range j.masks {
-				out = append(out, coco.Mask{RLE: segment.EncodeRLE(m.Image), Score: maskSummaryOf(m).IoU})
+				out = append(out, coco.Mask{RLE: segment.EncodeRLE(m.Image), Score: maskfiles.Summarise(m).IoU})
 			}
 			return out, nil
 		})

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"image"
@@ -19,6 +18,7 @@ import (
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/internal/cli"
 	"github.com/rlx-go/rlx/internal/imaging"
+	"github.com/rlx-go/rlx/internal/maskfiles"
 	"github.com/rlx-go/rlx/segment"
 	"github.com/rlx-go/rlx/task"
 )
@@ -35,7 +35,7 @@ type manyJob struct {
 	dir       string                    // "" if no folder is asked for
 
 	ends    []imageEnd
-	last    *record               // of the last image
+	last    *maskfiles.Record     // of the last image
 	found   *segment.Segmentation // in the last image
 	picture image.Image           // the last image, if its overlay is asked for
 	overlay bool                  // whether it is
@@ -98,7 +98,7 @@ func (f *segmentFlags) many(g *segment.Segmenter, s *session) (j *manyJob, ok bo
 	}
 	switch {
 	case f.pointsFile != "":
-		j.prompts, err = readPrompts(f.pointsFile)
+		j.prompts, err = maskfiles.ReadPrompts(f.pointsFile)
 	case f.prompted():
 		var p segment.Prompts
 		p, err = f.prompts()
@@ -135,7 +135,7 @@ func (f *segmentFlags) checkMany() error {
 func (j *manyJob) methods() []*rlx.Method { return j.runs }
 
 func (j *manyJob) offers() []offer {
-	out := []offer{{name: "masks", about: "the masks as files in a folder, with " + recordName, folder: true},
+	out := []offer{{name: "masks", about: "the masks as files in a folder, with " + maskfiles.Name, folder: true},
 		cocoOffer}
 	if j.flags.folder == "" && j.prompts == nil {
 		out = append(out, offer{name: "overlay", about: "the image with all objects in colour (PNG)",
@@ -233,13 +233,13 @@ func ofImage(err error) bool {
 func (j *manyJob) one(ctx context.Context, s *session, path, dir string, progress func(float64)) (end imageEnd,
 	err error) {
 	end = imageEnd{Image: path, State: "done", dir: dir}
-	rec := &record{Image: filepath.Base(path)}
+	rec := &maskfiles.Record{Image: filepath.Base(path)}
 	if path != "-" && dir != "" {
 		if rec.Key, err = j.key(ctx, s, path); err != nil {
 			return end, err
 		}
 		end.key = rec.Key
-		if old, ok := done(dir, rec.Key); ok && rec.Key != "" && !j.overlay && !s.fresh {
+		if old, ok := maskfiles.Done(dir, rec.Key); ok && rec.Key != "" && !j.overlay && !s.fresh {
 			end.State, end.Masks, end.Dropped = "skipped", len(old.Masks)+len(old.All), old.Dropped
 			j.last = &old
 			return end, nil
@@ -269,21 +269,20 @@ func (j *manyJob) one(ctx context.Context, s *session, path, dir string, progres
 		}
 	}
 	defer w.abort()
+	hooks := maskfiles.Hooks{Progress: progress,
+		Picture: func(name string, img image.Image) (string, error) { return w.picture(ctx, name, img) },
+		Fits:    func(bytes int64) error { return s.aboutModel(s.memory.Fits("run lengths of masks", bytes)) }}
 	if j.prompts == nil {
-		err = j.everything(ctx, s, encoded, img, rec, w, progress)
+		err = j.everything(ctx, encoded, img, rec, hooks)
 	} else {
-		err = j.prompted(ctx, encoded, rec, w, progress)
+		err = j.request().Prompted(ctx, encoded, rec, hooks)
 	}
 	if err != nil {
 		return end, err
 	}
 	end.Masks, end.Dropped, j.last = len(rec.Masks)+len(rec.All), rec.Dropped, rec
 	if dir != "" {
-		err = w.add(ctx, filepath.Join(dir, recordName), func(out io.Writer) error {
-			e := json.NewEncoder(out)
-			e.SetIndent("", " ")
-			return e.Encode(rec)
-		})
+		err = w.add(ctx, filepath.Join(dir, maskfiles.Name), rec.Write)
 	}
 	if err == nil {
 		err = w.commit()
@@ -306,73 +305,19 @@ func (w *imageFiles) picture(ctx context.Context, name string, img image.Image) 
 }
 
 // everything finds all objects of an image.
-func (j *manyJob) everything(ctx context.Context, s *session, encoded *segment.Image, img image.Image, rec *record,
-	w *imageFiles, progress func(float64)) error {
-	var masks []segment.RLE // the last region's first
-	held := int64(0)
-	found, err := encoded.EverythingMasks(ctx, explicit(j.all), func(mask *image.Gray) error {
-		r := segment.EncodeRLE(mask)
-		masks, held = append(masks, r), held+int64(len(r.Counts))
-		return s.aboutModel(s.memory.Fits("run lengths of masks", held))
-	}, progress)
-	if err != nil {
-		return err
-	}
-	slices.Reverse(masks)
-	rec.Dropped, rec.All = &found.Dropped, []recordRegion{}
-	if rec.Labels, err = w.picture(ctx, "labels.png", found.Picture()); err != nil {
-		return err
-	}
-	if rec.Overlay, err = w.picture(ctx, "overlay.png", found.Overlay(img)); err != nil {
-		return err
-	}
-	if j.overlay {
+func (j *manyJob) everything(ctx context.Context, encoded *segment.Image, img image.Image, rec *maskfiles.Record,
+	h maskfiles.Hooks) error {
+	found, err := j.request().Everything(ctx, encoded, img, rec, h)
+	if err == nil && j.overlay {
 		j.found, j.picture = found, img
 	}
-	for i, r := range found.Regions {
-		out := recordRegion{Region: r, Segmentation: masks[i]}
-		if j.flags.objectMasks {
-			mask, err := masks[i].Mask()
-			if err != nil {
-				return err
-			}
-			if out.File, err = w.picture(ctx, fmt.Sprintf("%d.png", r.Label), mask); err != nil {
-				return err
-			}
-		}
-		rec.All = append(rec.All, out)
-	}
-	return nil
-}
-
-// prompted finds the masks of prompts in an image.
-func (j *manyJob) prompted(ctx context.Context, encoded *segment.Image, rec *record, w *imageFiles,
-	progress func(float64)) error {
-	done := 0
-	err := encoded.MasksOf(ctx, j.prompts, segment.Choice(j.flags.mask), func(i int, masks []segment.Mask) error {
-		for _, m := range masks {
-			name := fmt.Sprintf("%d.png", i)
-			if j.flags.mask == string(segment.All) {
-				name = fmt.Sprintf("%d.%d.png", i, m.Token)
-			}
-			file, err := w.picture(ctx, name, m.Image)
-			if err != nil {
-				return err
-			}
-			rec.Masks = append(rec.Masks, recordMask{i, maskSummaryOf(m), file, segment.EncodeRLE(m.Image)})
-		}
-		done++
-		progress(float64(done) / float64(len(j.prompts)))
-		return nil
-	})
-	slices.SortStableFunc(rec.Masks, func(a, b recordMask) int { return a.Prompt - b.Prompt })
 	return err
 }
 
 // maskBytes bounds the memory for the masks of an image of the given size, and for its label image.
 func (j *manyJob) maskBytes(size image.Point) int64 {
 	if j.prompts == nil {
-		return j.segmenter.EverythingMemory(size, explicit(j.all))
+		return j.segmenter.EverythingMemory(size, maskfiles.Explicit(j.all))
 	}
 	return 2*int64(size.X)*int64(size.Y) + j.segmenter.Memory(size, segment.Choice(j.flags.mask))
 }
@@ -388,18 +333,7 @@ func checkEverything(o segment.EverythingOptions) error {
 	if o.Side == 0 {
 		return diag.New(code.MaskPrompt, "--grid", "the grid has 0 points in each direction; allowed are 1 to 128")
 	}
-	return explicit(o).Check()
-}
-
-// explicit returns options that mean the values of the flags: in package segment, 0 stands for a default, and a
-// negative bound for 0.
-func explicit(o segment.EverythingOptions) segment.EverythingOptions {
-	for _, v := range []*float64{&o.MinIoU, &o.MinStability, &o.MaxOverlap} {
-		if *v == 0 {
-			*v = -1
-		}
-	}
-	return o
+	return maskfiles.Explicit(o).Check()
 }
 
 func (j *manyJob) json(sum *summary) any {
@@ -443,8 +377,8 @@ func (j *manyJob) whyNone(masks int, d segment.Dropped) string {
 	if masks > 0 || d.Poor+d.Unstable == 0 {
 		return ""
 	}
-	out := fmt.Sprintf("\ndropped: %d below --min-iou %g, %d others below --min-stability %g", d.Poor, j.all.MinIoU,
-		d.Unstable, j.all.MinStability)
+	out := fmt.Sprintf("\ndropped: %d below --min-iou %g, of the others %d below --min-stability %g", d.Poor,
+		j.all.MinIoU, d.Unstable, j.all.MinStability)
 	if d.IoU > 0 {
 		down := func(v float32) float64 { return math.Floor(float64(v)*100) / 100 }
 		out += fmt.Sprintf("; the closest has quality %.2f and stability %.2f and needs", d.IoU, d.Stability)

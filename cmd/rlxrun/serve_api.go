@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"google.golang.org/grpc"
@@ -13,9 +12,8 @@ import (
 	"github.com/rlx-go/rlx"
 	"github.com/rlx-go/rlx/internal/api"
 	"github.com/rlx-go/rlx/internal/cli"
-	"github.com/rlx-go/rlx/internal/inference"
+	"github.com/rlx-go/rlx/internal/otlp"
 	"github.com/rlx-go/rlx/internal/release"
-	"github.com/rlx-go/rlx/task"
 )
 
 // nameOf returns the name of an artifact in requests and answers.
@@ -34,11 +32,19 @@ func serveAPI(ctx context.Context, f *serveFlags, sessions []*session) error {
 		return err
 	}
 	first := sessions[0]
-	server := api.New(api.Options{Keys: keys, Local: keys == nil, Log: f.api.logger(first.env.Stderr)})
-	base, err := addAPIs(ctx, f, sessions, server)
+	log := f.api.logger(first.env.Stderr)
+	traces, endTraces, err := otlp.Start(ctx, "rlxrun", release.Own().Version, log)
 	if err != nil {
 		return err
 	}
+	defer endTraces()
+	server := api.New(api.Options{Keys: keys, Local: keys == nil, Log: log, Traces: traces})
+	base, err := newAPIs(ctx, f, sessions, server)
+	if err != nil {
+		return err
+	}
+	defer base.close()
+	defer base.onHangup()()
 	listener, err := listen(f.address())
 	if err != nil {
 		return err
@@ -50,7 +56,7 @@ func serveAPI(ctx context.Context, f *serveFlags, sessions []*session) error {
 		return err
 	}
 	note := "the address for clients of the Open Inference Protocol; Ctrl-C ends the server"
-	if base.path != "" {
+	if base.path() != "" {
 		note = "the base URL for clients of OpenAI's API; Ctrl-C ends the server"
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -76,7 +82,7 @@ func serveAPI(ctx context.Context, f *serveFlags, sessions []*session) error {
 		go func() { ended <- g.Serve(ctx, calls) }()
 		wait++
 	}
-	if err := first.announce(scheme+"://"+at.String()+base.path, note); err != nil {
+	if err := first.announce(scheme+"://"+at.String()+base.path(), note); err != nil {
 		return err
 	}
 	go func() { ended <- server.Serve(ctx, listener) }()
@@ -89,62 +95,6 @@ func serveAPI(ctx context.Context, f *serveFlags, sessions []*session) error {
 		return nil
 	}
 	return err
-}
-
-// apis are what a server of artifacts offers.
-type apis struct {
-	inference *inference.Service // nil if no artifact has a method without a state
-	path      string             // of the base URL: /v1 if there is a language model
-}
-
-// addAPIs starts the sessions and adds what they can serve to a server.
-func addAPIs(ctx context.Context, f *serveFlags, sessions []*session, server *api.Server) (out apis, err error) {
-	var artifacts []inference.Artifact
-	var text *session
-	for _, s := range sessions {
-		name := f.api.nameOf(s)
-		if slices.ContainsFunc(artifacts, func(a inference.Artifact) bool { return a.Name == name }) {
-			return out, cli.Usagef(s.model.Path(), "is the second artifact of the name %s: rename one of the files",
-				name)
-		}
-		methods := inference.Methods(s.model)
-		if len(methods) > 0 {
-			artifacts = append(artifacts, inference.Artifact{Name: name, Runner: &apiRunner{s}})
-		}
-		if t, ok := s.model.Task().(*task.Text); ok {
-			if text != nil {
-				return out, cli.Usagef(s.model.Path(), "is the second language model beside %s; a server has one",
-					text.model.Path()).WithHint("start another server for it, at another port")
-			}
-			text, out.path = s, "/v1"
-			m, err := s.addText(&f.api, t, server)
-			if err != nil {
-				return out, err
-			}
-			methods = []*rlx.Method{m} // requests load the others
-		}
-		if err := s.readyToServe(ctx, methods); err != nil {
-			return out, err
-		}
-		for _, m := range methods {
-			if err := s.strictly(ctx, m.Name); err != nil {
-				return out, err
-			}
-		}
-	}
-	if len(artifacts) > 0 {
-		out.inference, err = inference.New(artifacts,
-			inference.Limits{Parallel: f.api.parallel, Waiting: f.api.waiting})
-		if err != nil {
-			return out, err
-		}
-		out.inference.Add(server, release.Own().Version)
-	} else if f.api.grpc != "" || text == nil {
-		return out, cli.Usagef(sessions[0].model.Path(),
-			"has no method without a state, which the Open Inference Protocol could run; it offers the methods %s",
-			methodNames(sessions[0].model))
-	}
-	return out, nil
 }
 
 // An apiRunner runs methods for requests. If the backend is lost, it is started again and the run repeated once.

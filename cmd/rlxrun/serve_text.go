@@ -11,7 +11,6 @@ import (
 
 	"github.com/rlx-go/rlx"
 	"github.com/rlx-go/rlx/core/diag"
-	"github.com/rlx-go/rlx/internal/api"
 	"github.com/rlx-go/rlx/internal/cli"
 	"github.com/rlx-go/rlx/internal/localpage"
 	"github.com/rlx-go/rlx/internal/openai"
@@ -29,13 +28,15 @@ type apiFlags struct {
 	cert, certKey     string
 	parallel, waiting int
 	client, budget    int
+	clientTokens      int
+	tokens            *openai.Tokens // by clientTokens, for all models
 	alike             bool
 	log               string
 }
 
 // apiFlagNames lists them.
 var apiFlagNames = []string{"api", "listen", "grpc", "name", "key-file", "tls-cert", "tls-key", "parallel", "queue",
-	"client-requests", "prompt-tokens", "reproducible", "access-log"}
+	"client-requests", "client-tokens", "prompt-tokens", "reproducible", "access-log"}
 
 func (f *apiFlags) declare(fs *cli.FlagSet) {
 	f.fs = fs
@@ -55,6 +56,8 @@ func (f *apiFlags) declare(fs *cli.FlagSet) {
 	fs.IntVar(&f.waiting, "queue", 64, "`N` requests that may wait; others are refused with status 429")
 	fs.IntVar(&f.client, "client-requests", 0,
 		"`N` texts of a client in progress or waiting; others are refused with status 429 (default any number)")
+	fs.IntVar(&f.clientTokens, "client-tokens", 0,
+		"`N` tokens of a client in a minute, computed or generated; more requests are refused with status 429 (default any number)")
 	fs.IntVar(&f.budget, "prompt-tokens", 0,
 		"`N` tokens of prompts between two tokens of the texts in progress (default 128)")
 	fs.BoolVar(&f.alike, "reproducible", false,
@@ -81,6 +84,8 @@ func (f *apiFlags) settle(all *serveFlags) error {
 		return cli.Usagef("--parallel", "is %d; allowed are 1 to 1024", f.parallel)
 	case f.client < 0 || f.client > 1<<20:
 		return cli.Usagef("--client-requests", "is %d; allowed are 0 (any number) to %d", f.client, 1<<20)
+	case f.clientTokens < 0 || f.clientTokens > 1<<30:
+		return cli.Usagef("--client-tokens", "is %d; allowed are 0 (any number) to %d", f.clientTokens, 1<<30)
 	case f.budget < 0 || f.budget > 1<<20:
 		return cli.Usagef("--prompt-tokens", "is %d; allowed are 0 (the default) to %d", f.budget, 1<<20)
 	case !slices.Contains([]string{"off", "text", "json"}, f.log):
@@ -91,6 +96,9 @@ func (f *apiFlags) settle(all *serveFlags) error {
 		return cli.Usagef("--tls-cert", "and --tls-key go together")
 	case f.listen != "" && all.port != 0:
 		return cli.Usagef("--port", "cannot be combined with --listen, which has a port")
+	}
+	if f.clientTokens > 0 {
+		f.tokens = openai.NewTokens(f.clientTokens)
 	}
 	for _, flag := range []struct{ name, address string }{{"--listen", f.listen}, {"--grpc", f.grpc}} {
 		if _, _, err := net.SplitHostPort(flag.address); flag.address != "" && err != nil {
@@ -183,24 +191,21 @@ func (f *apiFlags) secure(l net.Listener) (net.Listener, string, error) {
 	return tls.NewListener(l, config), "https", nil
 }
 
-// addText adds OpenAI's API for a language model to a server. It returns the method that the server runs.
-func (s *session) addText(f *apiFlags, t *task.Text, to *api.Server) (*rlx.Method, error) {
+// engineOf returns the engine of a language model, and the method that it runs.
+func (f *apiFlags) engineOf(s *session, t *task.Text, label string) (*openai.Engine, *rlx.Method, error) {
 	name := t.Method
 	if t.Batch.Sequence != "" {
 		name = t.Batch.Method
 	} else if f.alike {
-		return nil, cli.Usagef("--reproducible",
+		return nil, nil, cli.Usagef("--reproducible",
 			"is for artifacts that were compiled with rlxc --batch N; texts of others do not share runs")
 	}
 	method, err := s.model.Method(name)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	engine, err := openai.NewEngine(s.model, s.reopen, openai.Limits{Parallel: f.parallel, Waiting: f.waiting,
-		PerClient: f.client, Budget: f.budget, Alike: f.alike})
-	if err != nil {
-		return nil, err
-	}
-	openai.Add(to, s.model, engine, f.nameOf(s))
-	return method, nil
+		PerClient: f.client, Budget: f.budget, Alike: f.alike, Label: label,
+		Tokens: f.tokens})
+	return engine, method, err
 }

@@ -35,6 +35,7 @@ type session struct {
 	ending   sync.WaitGroup // sessions of backends that were not chosen
 	host     *rlx.Session
 	renewing sync.Mutex // held while reopen looks at host
+	closing  sync.Once
 	err      error
 
 	files    stateFlags
@@ -353,7 +354,9 @@ func (s *session) Run(ctx context.Context, r rlx.Request) (*rlx.Result, error) {
 }
 
 // close ends the backend and waits for its process.
-func (s *session) close() {
+func (s *session) close() { s.closing.Do(s.closeAll) }
+
+func (s *session) closeAll() {
 	s.cancel()
 	<-s.started
 	if s.host != nil {

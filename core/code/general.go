@@ -27,7 +27,7 @@ The program reached a state that should be impossible. This is a bug: please rep
 The run took longer than --timeout allows. The backend was stopped and nothing was written.`)
 )
 
-// Of what the commands write, and of the machine.
+// Codes of the commands' outputs, and of the machine.
 var (
 	Output = diag.Define("RLX2020", "output cannot be written", `
 The directory of the output does not exist or is not writable. An older file of that name is unchanged.`)

@@ -222,7 +222,7 @@ func (t template) fill(own []ir.Attr) (text string, err error) {
 	text = hole.ReplaceAllStringFunc(t.text, func(name string) string {
 		k := slices.IndexFunc(own, func(a ir.Attr) bool { return a.Name == name[1:] })
 		if k < 0 {
-			err = cmp.Or(err, error(fmt.Errorf("line %d: %s is no attribute of the op", t.line, name)))
+			err = cmp.Or(err, error(fmt.Errorf("line %d: %s is not an attribute of the op", t.line, name)))
 			return name
 		}
 		return own[k].Text()

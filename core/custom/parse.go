@@ -267,7 +267,7 @@ func (d *Definition) check() error {
 	}
 	for name := range d.Ranges {
 		if n, ok := g.Find(name); !ok || n.Op.Name != "input" {
-			return fail(fmt.Errorf("line %d: range of %.40q, which is no input of the expansion", d.line, name))
+			return fail(fmt.Errorf("line %d: range of %.40q, which is not an input of the expansion", d.line, name))
 		}
 	}
 	for _, values := range d.Sizes {

@@ -27,8 +27,8 @@ func TestInfoCheck(t *testing.T) {
 		`level "v2" is not in its target description, or appears twice`: func(i *device.Info) {
 			i.Levels = []string{"v2", "v2"}
 		},
-		`precision "f16" is unknown`: func(i *device.Info) {
-			i.Precisions[0] = "f16"
+		`precision "fp8" is unknown`: func(i *device.Info) {
+			i.Precisions[0] = "fp8"
 		},
 		"f32 must be among them": func(i *device.Info) {
 			i.Precisions = i.Precisions[:1]

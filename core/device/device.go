@@ -63,7 +63,7 @@ func (i Info) CheckPrecision(name string) error {
 const DefaultPrecision = "f32"
 
 // Precisions returns all values that Load.Precision may have.
-func Precisions() []string { return []string{DefaultPrecision, "bf16"} }
+func Precisions() []string { return []string{DefaultPrecision, "bf16", "f16"} }
 
 // Device is one device of a backend.
 type Device struct {
@@ -86,8 +86,8 @@ type Load struct {
 	IO      []byte
 	Device  string // a Device.ID; if empty, the backend chooses
 	Threads int    // number of threads; 0 means all that the process may use
-	// Precision of the operands of matrix products and attention: "" or "f32", or "bf16", which rounds them to
-	// bfloat16. Sums and all other ops use f32. A backend that lacks the precision returns ErrUnsupported; it never
+	// Precision of the operands of matrix products and attention: "" or "f32", or "bf16" or "f16", which round them to
+	// that type. Sums and all other ops use f32. A backend that lacks the precision returns ErrUnsupported; it never
 	// uses another one.
 	Precision string
 }

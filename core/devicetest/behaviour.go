@@ -118,7 +118,7 @@ func (s *suite) checkEmpty() error {
 		// N is 0, without a symbol. A case with weights would have other sizes, too.
 		sub, err := r.subject(0, map[string]int64{"N": 0})
 		if err != nil || r.largest == 0 || sum(sub.outs) > 0 || slices.Contains(r.weights, true) {
-			return skipped(fmt.Sprintf("no program with an empty result is known of what the backend claims (%v)", r))
+			return skipped(fmt.Sprintf("no known program with an empty result has only ops that the backend claims (%v)", r))
 		}
 		e := recipe{subs: []subject{sub}, types: sub.In, out: sub.Case.Out}
 		plain, err := e.program(1)
@@ -272,7 +272,7 @@ func (s *suite) checkEqualOnly() error {
 	}
 	p, params, ok := c.equalSizes(s.info.Target)
 	if !ok {
-		return skipped(fmt.Sprintf("no program with two symbols is known of what the backend claims (%v)", c))
+		return skipped(fmt.Sprintf("no known program with two symbols has only ops that the backend claims (%v)", c))
 	}
 	x := c.must(1)
 	at := func(n, m int64) map[string]int64 { return map[string]int64{"N": n, "M": m} }

@@ -79,7 +79,7 @@ func (s *suite) checkNaNOnly() error {
 	})
 	x := c.must(1)
 	if err != nil || s.info.Lacks(mustBuild(g, x.params)) != "" {
-		return skipped(fmt.Sprintf("no program of three steps is known of what the backend claims (%v)", c))
+		return skipped(fmt.Sprintf("no known program of three steps has only ops that the backend claims (%v)", c))
 	}
 	return s.withRig(mustBuild(g, x.params), x.params, device.Load{}, func(r *rig) error {
 		in, syms := x.inputs(2), x.at(2)

@@ -79,7 +79,7 @@ func claimedRecipe(to *target.Description, w want) (best *recipe, why string) {
 	for _, d := range defs {
 		names = append(names, d.Name)
 	}
-	return nil, fmt.Sprintf("no case that fits is known of what %s claims: %s", to.Name, strings.Join(names, ", "))
+	return nil, fmt.Sprintf("no known case fits the ops that %s claims: %s", to.Name, strings.Join(names, ", "))
 }
 
 // claimedOps returns the ops that a target claims and w allows.

@@ -119,7 +119,7 @@ func viewOf(def *ir.OpDef) (*ir.Node, bool) {
 func TestNothingClaimed(t *testing.T) {
 	s := suiteOf(t, fake{only: "run matmul(bool)"})
 	if spec, why := Claimed(s.info); spec != nil ||
-		!strings.Contains(why, "no case that fits is known of what fake claims: matmul") {
+		!strings.Contains(why, "no known case fits the ops that fake claims: matmul") {
 		t.Errorf("%v, %q", spec, why)
 	}
 	s.info.Target.Rules = nil

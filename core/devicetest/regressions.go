@@ -86,7 +86,7 @@ k = input : f32[1,1,4,1]
 v = input : f32[1,1,4,1]
 y = attention q, k, v {heads=1, layout="bhsd", mask="causal"} : f32[1,1,2,1]
 return y=y`, numbers{"q": {0, 0}, "v": {1, 2, 3, 4}}, numbers{"y": {2, 2.5}}},
-	{"a bias below 0 is no mask", `
+	{"a bias below 0 is not a mask", `
 q = input : f32[1,1,1,1]
 k = input : f32[1,1,3,1]
 v = input : f32[1,1,3,1]

@@ -253,7 +253,7 @@ func (s *suite) checkTransfers() error {
 		whole, err := r.program.Bind(x.at(x.largest))
 		if err != nil || len(input) == 0 {
 			return errors.Join(
-				err, skipped(fmt.Sprintf("the programs of what the backend claims (%v) have no input", x.recipe)))
+				err, skipped(fmt.Sprintf("the programs of ops that the backend claims (%v) have no input", x.recipe)))
 		}
 		room := program.AlignUp(max(whole.Outputs[0].Bytes, whole.Inputs[0].Bytes, 1))
 		st, err := s.backend.NewState(ctx, "", at+2*room)

@@ -91,7 +91,7 @@ const maxRestarts = 20
 func CheckOps(names []string) error {
 	for _, name := range names {
 		if !slices.ContainsFunc(testedOps(), func(t tested) bool { return t.name == name }) {
-			return fmt.Errorf("there is no op %q that a program may have", name)
+			return fmt.Errorf("programs have no op %q", name)
 		}
 	}
 	return nil

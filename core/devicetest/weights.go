@@ -119,7 +119,7 @@ func (s *suite) replaceWeights(g *ir.Graph) error {
 	return run(old, func(r *rig, result func() ([]byte, error)) error {
 		setter, ok := r.exe.(device.WeightSetter)
 		if !ok {
-			return fmt.Errorf("the backend claims to replace weights, and its executable is no device.WeightSetter")
+			return fmt.Errorf("the backend claims to replace weights, and its executable is not a device.WeightSetter")
 		}
 		var first []byte
 		for range 3 { // the third run may take what earlier ones have kept

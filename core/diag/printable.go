@@ -5,9 +5,9 @@ import (
 	"unicode"
 )
 
-// Printable makes text that comes from a file, a backend or a command line fit to be printed on one line: what could
-// move the cursor, colour the screen or hide other text (control characters, bidirectional overrides) becomes U+FFFD,
-// as does what is not UTF-8; a line break or a tab becomes a space.
+// Printable makes text from a file, a backend or a command line fit to be printed on one line. Characters that could
+// move the cursor, colour the screen or hide other text (control characters, bidirectional overrides) become U+FFFD, as
+// do bytes that are not UTF-8. A line break or a tab becomes a space.
 func Printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '\n' || r == '\t' {

@@ -25,8 +25,7 @@ const (
 )
 
 // The packed element types are the block formats of GGUF files. One element is one block, so a weight of n rows of k
-// values is q4_0[n,k/32]. Package core/quant decodes them; no op computes with them but those that say so
-// (ir.Def.Packed).
+// values is q4_0[n,k/32]. Package core/quant decodes them. Only ops that say so (ir.Def.Packed) compute with them.
 const (
 	Q4_0 DType = iota + Bool + 1
 	Q4_1

@@ -16,8 +16,12 @@ type Attrs struct {
 // Def is the block that stands for gradients in a graph. Its lowering is Of.
 var Def = ir.DefineTuple(ir.TupleDef[Attrs]{
 	Name: "grad",
-	Doc: "The gradient of loss, a float of rank 0, with respect to each of wrt, which are floats: loss is differentiated as a function of the values wrt, by the rules of the ops in between. " +
-		"The gradient is 0 where loss does not depend on a value. With checkpoints, the last operands are values to keep, such as the result of each layer; what lies between them is computed again in the backward pass, which saves memory. In text the node may be written da, db = grad(loss; a, b). docs/gradients.md describes gradients.",
+	Doc: "The gradient of loss, a float of rank 0, with respect to each of wrt, which are floats: loss is " +
+		"differentiated as a function of the values wrt, by the rules of the ops in between. The gradient is " +
+		"0 where loss does not depend on a value. With checkpoints, the last operands are values to keep, " +
+		"such as the result of each layer; values between them are computed again in the backward pass, which " +
+		"saves memory. In text the node may be written da, db = grad(loss; a, b). docs/gradients.md " +
+		"describes gradients.",
 	Results:  "a gradient for each of wrt, of its type",
 	Operands: "loss, wrt...",
 	Block:    true,

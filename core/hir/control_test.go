@@ -363,7 +363,7 @@ sum = while i, zero {body=@divide, cond=@more, max_iterations=6, result=1} : i32
 return v=v, sum=sum
 `
 
-// TestNotTaken checks that an index out of range and a division by 0 are no errors where nothing uses the result, and
+// TestNotTaken checks that an index out of range and a division by 0 are not errors where nothing uses the result, and
 // errors elsewhere.
 func TestNotTaken(t *testing.T) {
 	g := parse(t, guarded)

@@ -56,8 +56,10 @@ type GatedDeltaAttrs struct {
 // GatedDeltaRuleDef is the token mixing of Qwen3-Next and Qwen3.5.
 var GatedDeltaRuleDef = ir.DefineTuple(ir.TupleDef[GatedDeltaAttrs]{
 	Name: "gated_delta_rule", Operands: "q, k, v, a, b, rate, bias, state?", Block: true,
-	Doc: "gated_delta_net of what projections and the convolution make: q and k [B,T,G,N] are divided by sqrt(sum of their squares + eps); of a and b [B,T,H], with rate [H], the logarithm of the " +
-		"rate, and bias [H], the decay's logarithm is g = -exp(rate)*softplus(a + bias) and the step beta = sigmoid(b). v is [B,T,H,M] and state, if it is carried on, [B,H,N,M].",
+	Doc: "gated_delta_net of the results of projections and the convolution: q and k [B,T,G,N] are divided by " +
+		"sqrt(sum of their squares + eps); of a and b [B,T,H], with rate [H], the logarithm of the rate, and " +
+		"bias [H], the decay's logarithm is g = -exp(rate)*softplus(a + bias) and the step beta = sigmoid(b). " +
+		"v is [B,T,H,M] and state, if it is carried on, [B,H,N,M].",
 	Results: "o [B,T,H,M], the final state [B,H,N,M]",
 	Infer: func(s ir.Sig[GatedDeltaAttrs]) ([]ir.Type, error) {
 		q, v := s.In[0], s.In[2]

@@ -20,10 +20,13 @@ type WhileAttrs struct {
 // WhileDef is a loop that a condition ends.
 var WhileDef = ir.Define(ir.Def[WhileAttrs]{
 	Name: "while", Operands: "carried...", Block: true,
-	Doc: "Replaces the carried values by the outputs of the graph body while the graph cond returns true, at most max_iterations times. The inputs of both graphs are " +
-		"the carried values, in order; body returns as many values of the same types, and cond bool[], or several bools, all of which must be true to go on. " +
-		"The result is one of the carried values at the end. A value that the loop only reads is a carried value that body returns as it is. " +
-		"Lowering makes it a loop, which is one step or is unrolled. In an unrolled loop every iteration is computed, and those after the end do not change the values. They cannot fail.",
+	Doc: "Replaces the carried values by the outputs of the graph body while the graph cond returns true, at " +
+		"most max_iterations times. The inputs of both graphs are the carried values, in order; body returns " +
+		"values of the same number and types. cond returns bool[], or several bools, which must all be true " +
+		"for the loop to go on. The result is one of the carried values at the end. A value that the loop " +
+		"only reads is a carried value that body returns as it is. Lowering makes it a loop, which is one " +
+		"step or is unrolled. In an unrolled loop every iteration is computed, and those after the end do not " +
+		"change the values. They cannot fail.",
 	Infer: func(s ir.Sig[WhileAttrs]) (ir.Type, error) {
 		a := s.Attrs
 		cond, err := ir.CheckBody("cond", a.Cond, s.In, s.Syms)

@@ -160,8 +160,8 @@ func (d *OpDef) MakeAttrs(list []Attr) (any, error) {
 		if i < 0 {
 			if k := d.Operand(strings.TrimPrefix(a.Name, "has_")); k >= 0 { // flags of earlier versions
 				name := d.Operands[k].Name
-				return nil, fmt.Errorf("%s: %s is no attribute; to give the operand %s, write %s", d.Name, a.Name, name,
-					d.usage(func(o Operand) bool { return o.Name == name }))
+				return nil, fmt.Errorf("%s: %s is not an attribute; to give the operand %s, write %s", d.Name, a.Name,
+					name, d.usage(func(o Operand) bool { return o.Name == name }))
 			}
 			return nil, fmt.Errorf("%s: unknown attribute %q; known: %v", d.Name, a.Name, d.AttrNames())
 		}

@@ -61,7 +61,7 @@ func (b *Graph) Bind(in []Type, syms Syms) (*Graph, error) {
 }
 
 // copyTo adds the nodes and outputs of g to out, with other dims in place of symbols and with the attributes that attrs
-// returns. After an error, at is the node that it is about.
+// returns. If it returns an error, at is the node that caused it.
 func (g *Graph) copyTo(out *Graph, sizes map[string]Dim, attrs func(n *Node) (any, error)) (at *Node, err error) {
 	to := make([]*Node, len(g.Nodes))
 	for _, n := range g.Nodes {
@@ -129,7 +129,7 @@ func (b *Graph) bindSizes(inputs []*Node, in []Type, syms Syms) (map[string]Dim,
 	for _, s := range b.Syms {
 		d, ok := values[s.Name]
 		if !ok {
-			return nil, fmt.Errorf("graph %s: size %s is no whole size of an input", b.Name, s.Name)
+			return nil, fmt.Errorf("graph %s: size %s is not a whole size of an input", b.Name, s.Name)
 		}
 		if lo, hi := syms.Bounds(d); lo < s.Min || hi > s.Max {
 			return nil, fmt.Errorf("size %s is %s; want %d to %d", s.Name, rangeText(d, lo, hi), s.Min, s.Max)

@@ -83,7 +83,7 @@ func (n *Node) Body(attr string) *Graph {
 	return nil
 }
 
-// AttrsWith returns the node's attributes with other graphs: replace returns the graph in place of one.
+// AttrsWith returns the node's attributes with each graph replaced by the result of replace.
 func (n *Node) AttrsWith(replace func(b *Graph) *Graph) any {
 	v := reflect.New(n.Op.attrs.typ).Elem()
 	v.Set(reflect.ValueOf(n.Attrs))
@@ -229,7 +229,7 @@ func (g *Graph) Inline(b *Graph, in []*Node, prefix string) (out []*Node) {
 	return g.InlineWith(b, in, prefix, func(n *Node, in []*Node) (any, []*Node) { return n.Attrs, in })
 }
 
-// InlineWith is like Inline, and calls change for each node n of the body. in has its operands in g. The node in g gets
+// InlineWith is like Inline, but calls change for each node n of the body. in has n's operands in g. The node in g gets
 // the attributes and operands that change returns.
 func (g *Graph) InlineWith(b *Graph, in []*Node, prefix string,
 	change func(n *Node, in []*Node) (attrs any, operands []*Node)) (out []*Node) {

@@ -130,7 +130,7 @@ func (n *Node) Named(name string) *Node {
 // OpName returns the name of the node's op for messages. For a custom op it is the name in the op's definition.
 func (n *Node) OpName() string { return n.Op.opName(n.Attrs) }
 
-// opName returns the name for people of an op with attributes a.
+// opName returns the name, for messages, of an op with attributes a.
 func (d *OpDef) opName(a any) string {
 	if d.called != nil {
 		return d.called(a)

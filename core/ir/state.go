@@ -78,8 +78,8 @@ func (n *Node) StateOf() *Node {
 	}
 }
 
-// Updated returns the value of a state that n's value replaces, in the same memory, or nil if n's value is no update:
-// for result k of an op that updates states, its operand k.
+// Updated returns the value of a state that n's value replaces, in the same memory, or nil if n's value is not an
+// update: for result k of an op that updates states, its operand k.
 func (n *Node) Updated() *Node {
 	by, k := n.Maker()
 	if !by.Op.Updates || n.Op.Tuple {

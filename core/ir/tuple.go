@@ -34,7 +34,7 @@ var ResultDef = Define(Def[ResultAttrs]{
 		"each of its results, in order, which are all that may read it.",
 	Operands: "tuple",
 	Infer: func(Sig[ResultAttrs]) (Type, error) {
-		return Type{}, fmt.Errorf("its operand is no op of several results directly before it")
+		return Type{}, fmt.Errorf("its operand is not an op of several results directly before it")
 	},
 })
 

@@ -36,11 +36,15 @@ const MaxExpansion = 256
 // CustomDef is an op of a model's author or a backend's, whose meaning travels with it.
 var CustomDef = ir.DefineTuple(ir.TupleDef[CustomAttrs]{
 	Name: "custom",
-	Doc: "An op that is defined outside of RLX. Its meaning is a graph, expansion, whose inputs are the operands and whose outputs are the results. " +
-		"Each symbol of the graph is a whole size of an input; it has the size that the operand has there, which lies in the symbol's range. " +
-		"A graph gradient says what gradients are computed with, if not with those of the expansion: its inputs are the operands, then a gradient for each result that is a float; its outputs are the gradients of the operands that are floats. " +
-		"The compiler leaves it out of artifacts. Each graph has at most 256 nodes, none of which has a graph itself, no params, no states and no reshapes that require sizes to be equal. The compiler replaces the op by its expansion for targets that do not claim it (run custom(...) if name = \"acme.wave\"). " +
-		"docs/custom-ops.md tells how to define one.",
+	Doc: "An op that is defined outside of RLX. Its meaning is a graph, expansion, whose inputs are the " +
+		"operands and whose outputs are the results. Each symbol of the graph is a whole size of an input; it " +
+		"has the size that the operand has there, which lies in the symbol's range. A graph gradient, if it " +
+		"is given, computes the gradients in place of the expansion's: its inputs are the operands, then a " +
+		"gradient for each result that is a float; its outputs are the gradients of the operands that are " +
+		"floats. The compiler leaves it out of artifacts. Each graph has at most 256 nodes, and no node with " +
+		"a graph of its own, no params, no states and no reshapes that require sizes to be equal. The " +
+		"compiler replaces the op by its expansion for targets that do not claim it (run custom(...) if name " +
+		"= \"acme.wave\"). docs/custom-ops.md tells how to define one.",
 	Results:  "those of the expansion",
 	Operands: "x...",
 	Called:   func(a CustomAttrs) string { return a.Name },

@@ -12,8 +12,9 @@ import (
 // DequantMatMulBackwardDef defines the gradient of dequant_matmul with packed weights.
 var DequantMatMulBackwardDef = ir.Define(ir.Def[NoAttrs]{
 	Name: "dequant_matmul_backward", Packed: true,
-	Doc: "The gradient of dequant_matmul with scheme \"packed\" (see there) with respect to x, f32[..,k], given that of its result, dy f32[..,n], and w, " +
-		"[n,k/32] or [n,k/256] of a packed type: dy . w. A kernel need not decode all of w. Rounding the activations counts as the identity.",
+	Doc: "The gradient of dequant_matmul with scheme \"packed\" (see there) with respect to x, f32[..,k], given " +
+		"the gradient of its result, dy f32[..,n], and w, [n,k/32] or [n,k/256] of a packed type: dy . w. A " +
+		"kernel need not decode all of w. Rounding the activations counts as the identity.",
 	Operands: "dy, w",
 	Infer: func(s ir.Sig[NoAttrs]) (ir.Type, error) {
 		dy, w := s.In[0], s.In[1]

@@ -116,11 +116,14 @@ func (a FakeQuantizeAttrs) infer(in []ir.Type) ([]ir.Type, error) {
 // FakeQuantizeDef rounds to integers of few bits and back, for training that is aware of it.
 var FakeQuantizeDef = ir.DefineTuple(ir.TupleDef[FakeQuantizeAttrs]{
 	Name: "fake_quantize",
-	Doc: "x as it would be after quantization to integers of 8, 4 or 2 bits and back: y = s*clamp(round(x/s), -q, q), halves to even, with q = 127, 7 or 1, and " +
-		"0 where s is 0. s is one number, or with channels one for each element of axis, f32 unless x is f64, and is the second result. " +
-		"With scale \"batch\" s = max|x|/q; with \"ema\" it is decay times the operand scale plus 1-decay times that, or that alone where the operand is 0; with \"fixed\" it is the operand. " +
-		"ste says what counts as the derivative, that of round being 0 (a straight-through estimator): \"identity\": 1; \"clipped\": 1 where |x| <= q*s, else 0; " +
-		"\"tanh\": 1 - tanh(x/s)^2; \"hardtanh\": max(0, 1 - |x|/(q*s)). s counts as a constant.",
+	Doc: "x as it would be after quantization to integers of 8, 4 or 2 bits and back: y = s*clamp(round(x/s), " +
+		"-q, q), halves to even, with q = 127, 7 or 1, and 0 where s is 0. s, the second result, is one " +
+		"number, or with channels one for each element of axis. It is f32 unless x is f64. With scale \"batch\" " +
+		"s = max|x|/q; with \"ema\" it is decay times the operand scale plus 1-decay times max|x|/q, or " +
+		"max|x|/q alone where the operand is 0; with \"fixed\" it is the operand. ste selects the derivative " +
+		"that is used, because that of round is 0 (a straight-through estimator): \"identity\": 1; \"clipped\": 1 " +
+		"where |x| <= q*s, else 0; \"tanh\": 1 - tanh(x/s)^2; \"hardtanh\": max(0, 1 - |x|/(q*s)). s counts as a " +
+		"constant.",
 	Results:  "y, s",
 	Operands: "x, scale?",
 	Infer:    func(s ir.Sig[FakeQuantizeAttrs]) ([]ir.Type, error) { return s.Attrs.infer(s.In) },

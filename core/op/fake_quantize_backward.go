@@ -17,8 +17,9 @@ type FakeQuantizeBackwardAttrs struct {
 // FakeQuantizeBackwardDef defines the gradient of fake_quantize.
 var FakeQuantizeBackwardDef = ir.Define(ir.Def[FakeQuantizeBackwardAttrs]{
 	Name: "fake_quantize_backward",
-	Doc: "The gradient of fake_quantize (see there) with respect to x, given x, f32 or f64, the scale that it used, and the gradient dy of its first result: " +
-		"dy times what ste says. The scale is one number, or one for each element of an axis.",
+	Doc: "The gradient of fake_quantize (see there) with respect to x, given x, f32 or f64, the scale that it " +
+		"used, and the gradient dy of its first result: dy times the derivative that ste selects. The scale " +
+		"is one number, or one for each element of an axis.",
 	Operands: "x, scale, dy",
 	Infer: func(s ir.Sig[FakeQuantizeBackwardAttrs]) (ir.Type, error) {
 		a, x := s.Attrs, s.In[0]

@@ -33,7 +33,7 @@ func checkFourier(x ir.Type, norm string) error {
 	}
 	if last := x.Shape[x.Rank()-1]; !last.IsStatic() {
 		return fmt.Errorf(
-			"the last axis of x, %v, is no static size; tables for a transform are made when it is loaded", x)
+			"the last axis of x, %v, is not a static size; tables for a transform are made when it is loaded", x)
 	} else if last.Const < 1 {
 		return fmt.Errorf("the last axis of x, %v, is empty; want a transform of 1 number or more", x)
 	}

@@ -19,10 +19,13 @@ type GaussianSplatRenderBackwardAttrs struct {
 // GaussianSplatRenderBackwardDef is the gradient of gaussian_splat_render.
 var GaussianSplatRenderBackwardDef = ir.DefineTuple(ir.TupleDef[GaussianSplatRenderBackwardAttrs]{
 	Name: "gaussian_splat_render_backward",
-	Doc: "The gradient of a loss with respect to the splats of gaussian_splat_render, from its gradient d_rgba [height,width,4] with respect to the image, whose alpha is not read. " +
-		"It is the exact derivative of the image, in which the order of the splats, cutoffs and ends of pixels count as constants. It is 0 where max(0, .) is 0, " +
-		"where an opacity or color is outside of 0..1, for a scale whose semi-axis is 1e-6, and for what takes no part: colors, or sh0 if colors do. It goes through the normalised quaternion and through the direction of " +
-		"the harmonics. If loss_grad_clip is above 0, the gradient with respect to the linear colour of a pixel is scaled down to this norm.",
+	Doc: "The gradient of a loss with respect to the splats of gaussian_splat_render, from its gradient d_rgba " +
+		"[height,width,4] with respect to the image, whose alpha is not read. It is the exact derivative of " +
+		"the image, in which the order of the splats, cutoffs and ends of pixels count as constants. It is 0 " +
+		"where max(0, .) is 0, where an opacity or color is outside of 0..1, for a scale whose semi-axis is " +
+		"1e-6, and for operands that take no part: colors, or sh0 if colors take part. It goes through the " +
+		"normalised quaternion and through the direction of the harmonics. If loss_grad_clip is above 0, the " +
+		"gradient with respect to the linear colour of a pixel is scaled down to this norm.",
 	Results:  "d_positions, d_scales, d_rotations, d_opacities, d_colors, d_sh, each of its operand's type",
 	Operands: splatOperands + ", d_rgba",
 	Checked:  append(splatChecked[:7:7], ir.Checked{Operand: 7, Safe: 0}),

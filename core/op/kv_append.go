@@ -19,11 +19,15 @@ const KVAppendSequence = 3
 // KVAppendDef writes rows into a state.
 var KVAppendDef = ir.Define(ir.Def[KVAppendAttrs]{
 	Name: "kv_append",
-	Doc: "Takes state, rows and pos. The result is state after writing rows to pos, pos+1, ... of the axis, in the memory of state. Rows have state's element type and sizes, " +
-		"but for the axis, where they may have fewer, and axis 0, if it is another: what a state of many sequences has beyond those of rows stays as it is. " +
-		"pos (i32 or i64) is one number, or one for each of these sequences. sequence (i32), if the axis is another than 0, has for each element of axis 0 of rows the sequence of state that takes it, " +
-		"in place of its own number; of elements that write to the same place, the last one counts. A sequence that state does not have is a run error, and nothing is written. Rows that do not fit, from 0 to the size of the axis, are a run error, and nothing is written. " +
-		"As many rows as the axis has, at 0, replace the whole state.",
+	Doc: "Takes state, rows and pos. The result is state after writing rows to pos, pos+1, ... of the axis, in " +
+		"the memory of state. Rows have state's element type. Their sizes are those of state, except on the " +
+		"axis, where they may be smaller, and on axis 0, if that is another: sequences of state that rows " +
+		"does not have stay as they are. pos (i32 or i64) is one number, or one for each of these sequences. " +
+		"sequence (i32), if the axis is not 0, has for each element of axis 0 of rows the sequence of state " +
+		"to which it is written, in place of its own number. If several elements write to the same place, the " +
+		"last one counts. A sequence that state does not have is a run error, and nothing is written. Rows " +
+		"that do not fit, from 0 to the size of the axis, are a run error, and nothing is written. Rows of " +
+		"the full size of the axis, at 0, replace the whole state.",
 	Operands: "state, rows, pos, sequence?",
 	Updates:  true,
 	Infer: func(s ir.Sig[KVAppendAttrs]) (ir.Type, error) {

@@ -49,7 +49,7 @@ var LogMelDef = ir.Define(ir.Def[LogMelAttrs]{
 		if !last.Is(2*bins) && !(bins > 1 && last.Is(2*(2*bins-2))) && !last.Is(2*(2*bins-1)) {
 			return ir.Type{},
 				fmt.Errorf(
-					"the last axis of spectrum, %v, is no spectrum of %d bins; want %d elements of rfft, or %d or %d of fft",
+					"the last axis of spectrum, %v, is not a spectrum of %d bins; want %d elements of rfft, or %d or %d of fft",
 					x, bins, 2*bins, 4*bins-4, 4*bins-2)
 		}
 		return lastAxis(x, f.Shape[0].Const), nil

@@ -37,13 +37,16 @@ const (
 // LoopDef is a loop that is one step.
 var LoopDef = ir.DefineTuple(ir.TupleDef[LoopAttrs]{
 	Name: "loop",
-	Doc: "A loop that is one step. The operands are the initial carried values, values that every iteration reads, values with a slice for each iteration " +
-		"([length, ...]; steps of them), and, if guarded, a bool[]. Iteration t = 0, 1, ... first asks cond, if there is one, with the carried values and those that do not change: " +
-		"if its output, bool[], is false, the loop ends. Then the outputs of body for the carried values, those that do not change, and the slices t are the next carried values. " +
-		"At the latest the loop ends after length iterations, 1 to 2147483647. If guard is false, there are none. " +
-		"Each result is a carried value at the end or, for numbers from carried on, a carried value after each iteration, of type [length, ...]; rows of iterations that do not run are 0. " +
-		"The bodies may read weights. An artifact has a plan and a schedule for each of them. " +
-		"The compiler makes loops of the blocks while and scan.",
+	Doc: "A loop that is one step. The operands are the initial carried values, values that every iteration " +
+		"reads, values with a slice for each iteration ([length, ...]; steps of them), and, if guarded, a " +
+		"bool[]. Iteration t = 0, 1, ... first evaluates cond, if the loop has it, on the carried values and " +
+		"those that do not change. If its output, bool[], is false, the loop ends. Then the outputs of body " +
+		"for the carried values, those that do not change, and the slices t are the next carried values. The " +
+		"loop ends after at most length iterations, 1 to 2147483647. If guard is false, no iteration runs. " +
+		"Each result is a carried value at the end or, for numbers from carried on, a carried value after " +
+		"each iteration, of type [length, ...]; rows of iterations that do not run are 0. The bodies may read " +
+		"weights. An artifact has a plan and a schedule for each of them. The compiler makes loops of the " +
+		"blocks while and scan.",
 	Results:  "carried values at the end, or [length, ...] of all iterations",
 	Operands: "in...",
 	Nested:   true,

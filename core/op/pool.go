@@ -40,10 +40,12 @@ func (g *Geometry) Window(i, o, size int) (lo, hi int) {
 // PoolDef combines the elements in a window that moves over one, two or three axes.
 var PoolDef = ir.Define(ir.Def[PoolAttrs]{
 	Name: "pool",
-	Doc: "The sum, mean, maximum, minimum or product of the elements of each channel under a window that moves over the spatial axes: " +
-		"out = floor((in + 2*padding - kernel) / stride) + 1, which must be at least 1. Padding does not count in a maximum or minimum, " +
-		"is 0 in a sum and 1 in a product; a mean divides by the size of the kernel and so counts it as 0. A window over nothing but padding " +
-		"gives what the reduction of that kind gives over nothing, the mean 0. NaN propagates; integers wrap, and have no mean.",
+	Doc: "The sum, mean, maximum, minimum or product of the elements of each channel under a window that moves " +
+		"over the spatial axes: out = floor((in + 2*padding - kernel) / stride) + 1, which must be at least " +
+		"1. Padding does not count in a maximum or minimum, is 0 in a sum and 1 in a product; a mean divides " +
+		"by the size of the kernel and so counts it as 0. A window that contains only padding gives the " +
+		"reduction of that kind over no elements; the mean gives 0. NaN propagates; integers wrap, and have " +
+		"no mean.",
 	Operands: "x",
 	Infer: func(s ir.Sig[PoolAttrs]) (ir.Type, error) {
 		g, err := s.Attrs.Geometry()

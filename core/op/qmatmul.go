@@ -26,9 +26,11 @@ const maxQDepth = 1 << 15
 // QMatMulDef defines the product of 8-bit integers.
 var QMatMulDef = ir.Define(ir.Def[QMatMulAttrs]{
 	Name: "qmatmul",
-	Doc: "Takes x [..,M,K] and w [K,N] ([N,K] if trans_b), i8 or u8 each, mult (f32 [] or [N]) and perhaps bias (i32 [N]). With acc = sum over k of " +
-		"(x - x_zero)(w - w_zero) + bias in 32-bit integers, which wrap, the result is round(acc * mult) + y_zero, half to even, limited to the range of x's type, which is its type. " +
-		"acc is rounded to f32, and so is the product. K is static, at most 32768. NaN gives 0.",
+	Doc: "Takes x [..,M,K] and w [K,N] ([N,K] if trans_b), i8 or u8 each, mult (f32 [] or [N]) and perhaps " +
+		"bias (i32 [N]). With acc = sum over k of (x - x_zero)(w - w_zero) + bias in 32-bit integers, which " +
+		"wrap, the result is round(acc * mult) + y_zero, half to even, limited to the range of x's type, and " +
+		"has that type. acc is rounded to f32, and so is the product. K is static, at most 32768. NaN gives " +
+		"0.",
 	Operands: "x, w, mult, bias?",
 	Infer: func(s ir.Sig[QMatMulAttrs]) (ir.Type, error) {
 		a, x, w, mult := s.Attrs, s.In[0], s.In[1], s.In[2]

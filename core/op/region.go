@@ -127,7 +127,7 @@ func parseRegionStep(text string, number int) (RegionStep, error) {
 	}
 	def, ok := ir.Find(name)
 	if !ok || !CanBeInRegion(def) {
-		return RegionStep{}, fmt.Errorf("%q is no op that a region may have", name)
+		return RegionStep{}, fmt.Errorf("%q is not an op that a region may have", name)
 	}
 	s := RegionStep{Op: def}
 	texts := strings.Split(args, ",")

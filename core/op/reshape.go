@@ -12,8 +12,9 @@ import (
 // ReshapeDef gives a tensor another shape with the same elements.
 var ReshapeDef = ir.Define(ir.Def[NoAttrs]{
 	Name: "reshape",
-	Doc: "The elements of x in row-major order, read with the declared shape, which has as many elements. Always a view. Where the numbers of " +
-		"elements are different expressions of symbols, the reshape requires that they are equal: sizes for which they are not are an error before the run.",
+	Doc: "The elements of x in row-major order, read with the declared shape, which has the same number of " +
+		"elements. Always a view. Where the numbers of elements are different expressions of symbols, the " +
+		"reshape requires that they are equal: sizes for which they are not are an error before the run.",
 	Operands: "x", Declared: true,
 	View:       func(NoAttrs, ir.Type, ir.Type) (int64, bool) { return 0, true },
 	AlwaysView: true,

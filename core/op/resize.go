@@ -57,10 +57,12 @@ func (l Along) At(i, n int) (k int, share float64) {
 // ResizeDef scales images to another size.
 var ResizeDef = ir.Define(ir.Def[ResizeAttrs]{
 	Name: "resize",
-	Doc: "x [..., h, w] as images of the declared type [..., H, W], without antialiasing. Element i of a resized axis lies, among those of x, at (i + 1/2) h/H - 1/2 (coords " +
-		"half_pixel), i (h-1) / (H-1) (align_corners; 0 where H is 1) or i h/H (asymmetric), limited to 0 to h-1. Mode linear interpolates between the two elements on each axis; it " +
-		"takes floats. Mode nearest takes the element at or before i h/H (asymmetric: PyTorch's nearest) or (i + 1/2) h/H (half_pixel: its nearest-exact), computed exactly. " +
-		"Sizes are 1 to 32768.",
+	Doc: "x [..., h, w] as images of the declared type [..., H, W], without antialiasing. Element i of a " +
+		"resized axis has the position, among the elements of x, (i + 1/2) h/H - 1/2 (coords half_pixel), i " +
+		"(h-1) / (H-1) (align_corners; 0 where H is 1) or i h/H (asymmetric), limited to 0 to h-1. Mode " +
+		"linear interpolates between the two elements on each axis; it takes floats. Mode nearest takes the " +
+		"element at or before i h/H (asymmetric: PyTorch's nearest) or (i + 1/2) h/H (half_pixel: its " +
+		"nearest-exact), computed exactly. Sizes are 1 to 32768.",
 	Operands: "x", Declared: true,
 	Infer: func(s ir.Sig[ResizeAttrs]) (ir.Type, error) {
 		a, x, y := s.Attrs, s.In[0], s.Declared

@@ -12,8 +12,9 @@ import (
 // RopeBackwardDef defines the gradient of rope.
 var RopeBackwardDef = ir.Define(ir.Def[RopeAttrs]{
 	Name: "rope_backward",
-	Doc: "The gradient of rope (see there) with respect to x, given that of its result, dy. It turns the pairs the other way, by minus " +
-		"the angle: (a, b) becomes (a*c + b*s, b*c - a*s). The operands and attributes are those of rope, but dy has nothing but heads: heads and start are 0.",
+	Doc: "The gradient of rope (see there) with respect to x, given the gradient dy of its result. It turns " +
+		"the pairs the other way, by minus the angle: (a, b) becomes (a*c + b*s, b*c - a*s). The operands and " +
+		"attributes are those of rope, but dy contains only heads: heads and start are 0.",
 	Operands: "dy, cos?, sin?, frequencies?, position?",
 	Checked:  []ir.Checked{{Operand: 4, Safe: 0}},
 	Infer: func(s ir.Sig[RopeAttrs]) (ir.Type, error) {

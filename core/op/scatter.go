@@ -17,9 +17,11 @@ type ScatterAttrs struct {
 // ScatterDef changes the rows of a tensor that indices select.
 var ScatterDef = ir.Define(ir.Def[ScatterAttrs]{
 	Name: "scatter",
-	Doc: "x [m, ...] with rows replaced by those of updates [n, ...]: row i of updates becomes row idx[i], in rising i, so that the last one of several stays. idx is [n] (i32, i64 or " +
-		"u32). With reduce add, mul, max or min the row is combined with what is there instead, in the same order; integers wrap, and NaN propagates. An index outside 0 to m-1 is a run " +
-		"error. With indices into a flat tensor it is ONNX's ScatterND and ScatterElements.",
+	Doc: "x [m, ...] with rows replaced by those of updates [n, ...]: row i of updates becomes row idx[i], in " +
+		"the order of i, so that of several rows the last one stays. idx is [n] (i32, i64 or u32). With " +
+		"reduce add, mul, max or min the row is instead combined with the row that is there, in the same " +
+		"order; integers wrap, and NaN propagates. An index outside 0 to m-1 is a run error. With indices " +
+		"into a flat tensor it is ONNX's ScatterND and ScatterElements.",
 	Operands: "x, idx, updates", InPlace: []int{0},
 	Checked: []ir.Checked{{Operand: 1, Safe: 0}},
 	Infer: func(s ir.Sig[ScatterAttrs]) (ir.Type, error) {

@@ -11,9 +11,11 @@ import (
 // ScatterAddDef adds rows to the rows of a tensor of zeros that indices select.
 var ScatterAddDef = ir.Define(ir.Def[NoAttrs]{
 	Name: "scatter_add",
-	Doc: "Takes updates [n, ...] and idx [n] (i32, i64 or u32). The result starts as zeros of the declared type [m, ...]; row i of updates is added to its row idx[i], in rising i, so that it is the " +
-		"same in every run. An index outside 0 to m-1 is a run error. Integers wrap. PyTorch's index_add on zeros. Every row of the result looks at all indices: the op is for " +
-		"lists of thousands, such as the tokens of a mixture of experts, not of millions.",
+	Doc: "Takes updates [n, ...] and idx [n] (i32, i64 or u32). The result starts as zeros of the declared " +
+		"type [m, ...]; row i of updates is added to its row idx[i], in the order of i, so that the result is " +
+		"the same in every run. An index outside 0 to m-1 is a run error. Integers wrap. PyTorch's index_add " +
+		"on zeros. For every row of the result all indices are examined, so the op is for lists of " +
+		"thousands, such as the tokens of a mixture of experts, and not of millions.",
 	Operands: "updates, idx", Declared: true,
 	Checked: []ir.Checked{{Operand: 1, Safe: 0}},
 	Infer: func(s ir.Sig[NoAttrs]) (ir.Type, error) {

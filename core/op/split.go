@@ -18,8 +18,8 @@ type SplitAttrs struct {
 // better, because each part is either a view or a copy of exactly its own bytes.
 var SplitDef = ir.DefineTuple(ir.TupleDef[SplitAttrs]{
 	Name: "split",
-	Doc: "x cut along an axis of static size into parts that follow one another: as many of equal size as parts says, or one of each of " +
-		"the given sizes. The parts are views where narrow gives views.",
+	Doc: "x cut along an axis of static size into parts that follow one another. They have equal sizes, and " +
+		"parts is their number; or sizes has the size of each. The parts are views where narrow gives views.",
 	Results:  "the parts in order",
 	Operands: "x",
 	Block:    true,

@@ -83,7 +83,7 @@ var STFTDef = ir.Define(ir.Def[STFTAttrs]{
 			frames, ok = frames.Add(ir.Static(1))
 		}
 		if !ok {
-			return ir.Type{}, fmt.Errorf("the number of frames of %v is no size that can be written", x)
+			return ir.Type{}, fmt.Errorf("the number of frames of %v is not a size that can be written", x)
 		}
 		return ir.Type{DType: x.DType,
 			Shape: slices.Concat(x.Shape[:x.Rank()-1], ir.Shape{frames, ir.Static(2 * (n/2 + 1))})}, nil

@@ -82,11 +82,11 @@ func TestEveryOpIsJudged(t *testing.T) {
 		delete(vectors, def.Name)
 	}
 	for name := range vectors {
-		t.Errorf("there are vectors of %s, which is no op", name)
+		t.Errorf("there are vectors of %s, which is not an op", name)
 	}
 	for _, name := range slices.Concat(pending, slices.Collect(maps.Keys(exempt))) {
 		if _, ok := ir.Find(name); !ok {
-			t.Errorf("%s, in exempt or pending, is no op", name)
+			t.Errorf("%s, in exempt or pending, is not an op", name)
 		}
 	}
 }

@@ -56,7 +56,7 @@ var WelchPeaksDef = ir.Define(ir.Def[WelchPeaksAttrs]{
 		}
 		signals, ok := x.Shape[0].Div(ir.Static(int64(a.Segments)))
 		if !ok {
-			return ir.Type{}, fmt.Errorf("spectra, %v, has a number of rows that is no multiple of segments, %d", x,
+			return ir.Type{}, fmt.Errorf("spectra, %v, has a number of rows that is not a multiple of segments, %d", x,
 				a.Segments)
 		}
 		return ir.Type{DType: x.DType, Shape: ir.Shape{signals, ir.Static(int64(2 * a.K))}}, nil

@@ -9,15 +9,15 @@ import (
 	"github.com/rlx-go/rlx/core/op"
 )
 
-// scoresForm describes scores as softcap * tanh(scale * factor * q·kᵀ / softcap), to which terms are added, and which
-// masks replace.
+// scoresForm describes scores as softcap * tanh(scale * factor * q·kᵀ / softcap). Terms are added to them, and masks
+// replace some of them.
 type scoresForm struct {
 	product
 	softcap float64     // 0 if there is no soft cap
 	factor  *scoreTerm  // a factor that is the same for all keys, such as one per head; may be nil
 	terms   []scoreTerm // added to the scores
 	masks   []scoreMask
-	span    keySpan // what the masks say, if all of them depend on positions
+	span    keySpan // the part of the masks that depends on positions, if all of them do
 	chain   []*ir.Node
 }
 
@@ -47,12 +47,12 @@ func (s *scoresForm) stored(uses []int) *ir.Node {
 	return nil
 }
 
-// plain reports whether nothing but a scale has been applied to the product.
+// plain reports whether only a scale has been applied to the product.
 func (s *scoresForm) plain() bool {
 	return s.softcap == 0 && s.factor == nil && len(s.terms) == 0 && len(s.masks) == 0
 }
 
-// spanOnly reports whether the span says all that the terms and masks do.
+// spanOnly reports whether the span expresses all terms and masks.
 func (s *scoresForm) spanOnly() bool {
 	return len(s.terms) == 0 && s.span != keySpan{} &&
 		!slices.ContainsFunc(s.masks, func(m scoreMask) bool { return !m.spanned })
@@ -101,7 +101,7 @@ func (f *scoresFinder) find(n *ir.Node) (s scoresForm, why string) {
 	case n.Is(op.WhereDef):
 		s, why = f.masked(n)
 	default:
-		why = fmt.Sprintf("%s %s is no product of queries and keys", n.OpName(), n.Label())
+		why = fmt.Sprintf("%s %s is not a product of queries and keys", n.OpName(), n.Label())
 	}
 	if why != "" {
 		f.none[n] = why
@@ -146,7 +146,7 @@ func (f *scoresFinder) multiple(n *ir.Node) (s scoresForm, why string) {
 		}
 		return s, why
 	}
-	why = fmt.Sprintf("%s %s is no product of queries and keys", n.OpName(), n.Label())
+	why = fmt.Sprintf("%s %s is not a product of queries and keys", n.OpName(), n.Label())
 	for i, x := range n.In {
 		other := n.In[1-i]
 		r := other.Type.Rank()
@@ -201,7 +201,8 @@ func (f *scoresFinder) masked(n *ir.Node) (s scoresForm, why string) {
 	never, scalar := scalarOf(n.In[3-side])
 	switch {
 	case !scalar:
-		return s, fmt.Sprintf("where %s replaces scores by %s, which is no constant", n.Label(), n.In[3-side].Label())
+		return s, fmt.Sprintf("where %s replaces scores by %s, which is not a constant", n.Label(),
+			n.In[3-side].Label())
 	case !(never <= maskedAway):
 		return s, fmt.Sprintf("where %s replaces scores by %v, which is not below %v", n.Label(), never, maskedAway)
 	case !sameElems(n, n.In[side]):

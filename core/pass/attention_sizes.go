@@ -12,8 +12,8 @@ import (
 type attentionSizes struct {
 	b, sq, sk     ir.Dim
 	h, hkv, d, dv int64
-	// lead are the axes of the scores before queries and keys, in the form that has most. Those before axis heads are
-	// the batch.
+	// lead are the axes of the scores before queries and keys, in the form with the most axes. The axes before axis
+	// heads are the batch.
 	lead  ir.Shape
 	heads int
 }
@@ -22,7 +22,7 @@ type attentionSizes struct {
 type attentionOperand struct {
 	n     *ir.Node
 	trans bool
-	// lead are the axes before the last two of the operand, of full the same axes without what repeats them. Where
+	// lead are the axes before the last two of the operand. full are the same axes without those that repeat. Where
 	// lead has an axis of 1 and full has not, the operand repeats.
 	lead, full ir.Shape
 	repeats    []bool // by axis of attentionSizes.lead; nil if no axis repeats
@@ -57,8 +57,8 @@ func bare(x *ir.Node, trans bool) (o attentionOperand, factor float64) {
 // leading returns the axes before the last two.
 func leading(n *ir.Node) ir.Shape { return n.Type.Shape[:n.Type.Rank()-2] }
 
-// fits decides what are batch and heads, and checks that the operands have them. why says why they have not. p is the
-// softmax, n the last product.
+// fits decides which axes are batch and heads, and checks that the operands have them. If they do not, why has the
+// reason. p is the softmax, n the last product.
 func (a *attentionForm) fits(n, p *ir.Node) (why string) {
 	var factor float64
 	for i, x := range []*ir.Node{a.q, a.k, n.In[1]} {
@@ -119,8 +119,8 @@ func (a *attentionForm) chooseLead(n, p *ir.Node) {
 	consider(leading(n))
 }
 
-// refine divides the axes of coarse into those of fine, both without the last two. It returns the axis of coarse for
-// each axis of fine, which is -1 for those of 1.
+// refine divides the axes of coarse into those of fine, both without the last two. It returns, for each axis of fine,
+// its axis of coarse, or -1 for an axis of 1.
 func refine(coarse, fine ir.Shape) (of []int, ok bool) {
 	i, part := 0, ir.Static(1)
 	for _, d := range fine {

@@ -78,7 +78,7 @@ func operands(parts []*ir.Node, k int) []*ir.Node {
 	return in
 }
 
-// shared reports whether the operands are one node that is the same for each element of the axis.
+// shared reports whether the operands are one node, with the same values for each element of the axis.
 func (b batch) shared(part *ir.Node, in []*ir.Node) bool {
 	x := in[0]
 	if slices.ContainsFunc(in, func(y *ir.Node) bool { return y != x }) {

@@ -67,7 +67,7 @@ func inlineCustom(c *context, g *ir.Graph) (out *ir.Graph, inlined bool, err err
 	return out, n > 0, err
 }
 
-// withoutRules drops the gradient rules of custom ops, which have done their work when the blocks were lowered.
+// withoutRules drops the gradient rules of custom ops. They have served when the blocks were lowered.
 func withoutRules(g *ir.Graph) (*ir.Graph, error) {
 	has := func(n *ir.Node) bool { a, ok := n.Attrs.(op.CustomAttrs); return ok && a.Gradient != nil }
 	if !slices.ContainsFunc(g.Nodes, has) {
@@ -88,7 +88,7 @@ func withoutRules(g *ir.Graph) (*ir.Graph, error) {
 	})
 }
 
-// findCustom replaces the nodes of patterns by the ops that they stand for, where the target claims these.
+// findCustom replaces the nodes of patterns by custom ops, where the target claims these.
 func findCustom(c *context, g *ir.Graph) (*ir.Graph, error) {
 	if !c.target.Has(op.CustomDef.Name) {
 		return g, nil

@@ -7,8 +7,8 @@ import (
 	"github.com/rlx-go/rlx/core/op"
 )
 
-// gates are the functions that activations multiply their operand by, and the activations: y = x*(a + b*t(p(x))), with
-// a polynomial p of the coefficients inner, from x on.
+// gates are the functions by which activations multiply their operand, and the activations: y = x*(a + b*t(p(x))),
+// where p is a polynomial with the coefficients inner, from that of x on.
 var gates = []struct {
 	gate  *ir.OpDef
 	inner []float64
@@ -22,8 +22,8 @@ var gates = []struct {
 	{op.TanhDef, []float64{0.5}, 0.5, 0.5, op.Silu},
 }
 
-// findActivation recognises GELU in its exact form and that with tanh, SiLU and Mish. It takes n for a polynomial of x
-// and the gate, so it sees all ways to write one.
+// findActivation recognises GELU in its exact form and with tanh, SiLU and Mish. It treats n as a polynomial of x and
+// the gate, so it recognises every way to write one.
 func findActivation(n *ir.Node) func(lookup func(*ir.Node) *ir.Node) *ir.Node {
 	if !n.Is(op.MulDef, op.AddDef, op.DivDef) {
 		return nil
@@ -61,7 +61,7 @@ func isSoftplus(n, x *ir.Node) bool {
 	return a.Beta == 1 && a.Threshold >= 20
 }
 
-// gatesBelow collects the gates that n is computed from by sums and products.
+// gatesBelow collects the gates from which n is computed by sums and products.
 func gatesBelow(n *ir.Node, depth int, out *[]*ir.Node) {
 	switch {
 	case n.Is(op.ErfDef, op.TanhDef, op.SigmoidDef):
@@ -75,7 +75,7 @@ func gatesBelow(n *ir.Node, depth int, out *[]*ir.Node) {
 	}
 }
 
-// below returns n and the nodes that it is computed from by arithmetic, nearest first.
+// below returns n and the nodes from which it is computed by arithmetic, nearest first.
 func below(n *ir.Node) (out []*ir.Node) {
 	out = []*ir.Node{n}
 	for i := 0; i < len(out) && len(out) < 16; i++ {
@@ -103,7 +103,8 @@ const (
 	maxSteps = 24
 )
 
-// is reports whether a polynomial has exactly the given terms, each followed by its coefficient. Those of 0 are absent.
+// is reports whether a polynomial has exactly the given terms, each followed by its coefficient. Terms with the
+// coefficient 0 are absent.
 func (p polynomial) is(want ...any) bool {
 	n := 0
 	for i := 0; i < len(want); i += 2 {
@@ -122,8 +123,8 @@ func (p polynomial) is(want ...any) bool {
 	return n == len(p)
 }
 
-// has reports whether a polynomial of x has the coefficients of x, x^2 and so on, and no others. They are those of
-// models, which have few digits.
+// has reports whether a polynomial of x has the coefficients of x, x^2 and so on, and no others. want has the
+// coefficients of models, which have few digits.
 func (p polynomial) has(want []float64) bool {
 	n := 0
 	for i, v := range want {

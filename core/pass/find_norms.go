@@ -45,8 +45,8 @@ func findNorm(n *ir.Node) func(lookup func(*ir.Node) *ir.Node) *ir.Node {
 	return func(lookup func(*ir.Node) *ir.Node) *ir.Node { return normOf(lookup, x, r, nil, false) }
 }
 
-// findShiftedNorm recognises a layer norm that Keras writes as x*i + (beta - mean*i), i being the inverse of the
-// standard deviation, perhaps times a gain.
+// findShiftedNorm recognises a layer norm that Keras writes as x*i + (beta - mean*i). i is the inverse of the standard
+// deviation, perhaps times a gain.
 func findShiftedNorm(n *ir.Node) func(lookup func(*ir.Node) *ir.Node) *ir.Node {
 	if !n.Is(op.AddDef) {
 		return nil
@@ -88,7 +88,7 @@ func normOf(lookup func(*ir.Node) *ir.Node, x *ir.Node, r inverse, beta *ir.Node
 	return op.RmsNorm(in, gamma, b, r.eps)
 }
 
-// vectorFor returns v if it broadcasts along the last axis of x only, and has all elements of it.
+// vectorFor returns v if it broadcasts only along the last axis of x, and has all elements of that axis.
 func vectorFor(v, x *ir.Node) *ir.Node {
 	s := v.Type.Shape
 	if len(s) == 0 || len(s) > x.Type.Rank() || s[len(s)-1] != x.Type.Shape[x.Type.Rank()-1] ||
@@ -191,7 +191,7 @@ func meanOf(n *ir.Node) *ir.Node {
 	return nil
 }
 
-// centered returns y if x is y less its mean over the last axis.
+// centered returns y if x is y minus its mean over the last axis.
 func centered(x *ir.Node) *ir.Node {
 	if x.Is(op.SubDef) && meanOf(unexpanded(x.In[1])) == x.In[0] && x.Type.Shape.Equal(x.In[0].Type.Shape) {
 		return x.In[0]
@@ -199,7 +199,7 @@ func centered(x *ir.Node) *ir.Node {
 	return nil
 }
 
-// meanIn returns the mean that x is a value less of.
+// meanIn returns the mean that x subtracts.
 func meanIn(x *ir.Node) *ir.Node { return x.In[1] }
 
 // findL2Norm recognises x / max(sqrt(sum(x^2)), eps) over one axis.
@@ -249,7 +249,7 @@ var foundRules = []rw.Rule{
 	{Name: "rope-part-of-head", Match: rw.Op(op.ConcatDef), To: partialRope},
 }
 
-// castNorm reports whether n casts a norm in f32 back to the type that its operand was cast from.
+// castNorm reports whether n casts a norm in f32 back to the type of the norm's operand before its cast.
 func castNorm(n *ir.Node) bool {
 	norm := n.In[0]
 	x := norm.In[0]

@@ -126,7 +126,7 @@ func (c *context) zeroOf(n *ir.Node) (int, bool) {
 	return int(a.At(0)), true
 }
 
-// factors returns the known values of a scale, which is one number or one for each element of an axis.
+// factors returns the known values of a scale: one number, or one for each element of an axis.
 func (c *context) factors(n *ir.Node) []float64 {
 	for n.Is(op.ReshapeDef) {
 		n = n.In[0]
@@ -241,7 +241,8 @@ func (c *context) quantizedProduct(n *ir.Node, q quantization) (f quantizedForm,
 	return f, true, c.checkQuantized(&f, n, bias, channels)
 }
 
-// checkQuantized checks types and scales, and finds the integers of the bias. It returns what does not fit.
+// checkQuantized checks types and scales, and finds the integers of the bias. It returns the reason if something does
+// not fit.
 func (c *context) checkQuantized(f *quantizedForm, n, bias *ir.Node, channels ir.Dim) string {
 	sx, sw, sy := c.factors(f.x.scale), c.factors(f.w.scale), c.factors(f.y.scale)
 	k, _ := f.w.q.Type.Shape[1:].Numel()

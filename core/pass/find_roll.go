@@ -27,7 +27,7 @@ func findRoll(n *ir.Node) func(lookup func(*ir.Node) *ir.Node) *ir.Node {
 	}
 }
 
-// mergeRolls makes one roll of two along different axes.
+// mergeRolls makes one roll of two rolls along different axes.
 func mergeRolls(c *rw.Context) *ir.Node {
 	a, b := c.Root().Attrs.(op.RollAttrs), c.Node("r").Attrs.(op.RollAttrs)
 	if len(a.Axes) == 0 || len(b.Axes) == 0 {

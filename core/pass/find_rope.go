@@ -286,7 +286,7 @@ func (c *context) repeats(n *ir.Node, pairs bool) bool {
 	return false
 }
 
-// joinsRows reports whether n joins tables that repeat on another axis than the last.
+// joinsRows reports whether n joins tables along an axis other than the last, and each table repeats.
 func (c *context) joinsRows(n *ir.Node, pairs bool) bool {
 	if n.Attrs.(op.ConcatAttrs).Axis == n.Type.Rank()-1 {
 		return false

@@ -73,14 +73,14 @@ type folder struct {
 	c      *context
 	known  []bool
 	values map[*ir.Node]*tensor.Array // values of params and results that are still needed
-	uses   []int                      // by node: how often its value will still be asked for
+	uses   []int                      // by node: how often its value will still be used
 
 	reserved int64 // bytes of memory for values
-	refused  error // of reserving more, or of a compilation that is stopped
+	refused  error // error from reserving memory, or from a compilation that is stopped
 }
 
-// countUses counts how often each value will be asked for: once for each node that is computed from it, and once if it
-// is to be stored itself.
+// countUses counts how often each value will be used: once for each node that is computed from it, and once if it is
+// stored itself.
 func (f *folder) countUses(g *ir.Graph, folds func(*ir.Node) bool) {
 	f.uses = make([]int, len(g.Nodes))
 	for _, n := range g.Nodes {
@@ -95,8 +95,8 @@ func (f *folder) countUses(g *ir.Graph, folds func(*ir.Node) bool) {
 	}
 }
 
-// used counts a use of n's value, and drops the value after the last one: the values of all weights that are folded,
-// and of all that comes between, may be larger than the memory.
+// used counts a use of n's value, and drops the value after its last use. The values of all folded weights, and all
+// values in between, may be larger than the memory.
 func (f *folder) used(n *ir.Node) {
 	if f.uses[n.ID]--; f.uses[n.ID] <= 0 && f.values[n] != nil {
 		delete(f.values, n)
@@ -160,8 +160,8 @@ func (f *folder) value(n *ir.Node) (*tensor.Array, error) {
 	return results[result], nil
 }
 
-// reserve reserves memory for the results of n and for computing them. The latter, which includes an encoded copy of a
-// param, is returned.
+// reserve reserves memory for the results of n and for computing them. It returns the memory for computing, which
+// includes an encoded copy of a param.
 func (f *folder) reserve(n *ir.Node) (scratch int64, err error) {
 	_, scratch = n.EvalMemory()
 	bytes := scratch

@@ -55,21 +55,21 @@ var passes = []Pass{
 // common is the number of passes at the start that do the same for every target.
 var common = slices.IndexFunc(passes, func(p Pass) bool { return p.Asks })
 
-// order lists what the pipeline relies on: passes named first must come before all passes named then.
+// order lists the constraints on the pipeline: passes named first must come before all passes named then.
 var order = []struct{ first, then, why string }{
 	{"lower", "simplify", "rules are written for tensor ops"},
 	{"lower", "find-quantized", "a block may be the product"},
 	{"find-quantized", "fold", "weights that are integers must not be folded to f32"},
 	{"absorb-casts", "fold", "a weight that a matmul widens itself must not be folded to f32"},
 	{"cse", "loops", "loops with the same operands are merged"},
-	{"simplify", "hoist", "what does nothing need not move"},
-	{"hoist", "loops", "the graphs of a loop that stays are compiled without what moves"},
+	{"simplify", "hoist", "nodes without effect need not move"},
+	{"hoist", "loops", "the graphs of a loop that stays are compiled without the nodes that move"},
 	{"loops", "custom", "the ops of a loop that is unrolled are claimed and expanded like others"},
 	{"cse", "custom", "patterns assume that equal values are one node"},
 	{"custom", "fuse-grid-attention",
-		"parts of an op that is claimed must be whole, and those of one that is not are fused"},
-	{"custom", "find-ops", "parts of an op that is claimed must be whole"},
-	{"find-ops", "fuse-attention", "queries that rotate are no product with a factor"},
+		"patterns of claimed ops need their nodes unfused, and expansions of other custom ops are fused"},
+	{"custom", "find-ops", "patterns of claimed ops need their nodes as they are"},
+	{"find-ops", "fuse-attention", "queries that rotate are not a product with a factor"},
 	{"find-ops", "absorb-transposes", "a rotation has layouts to absorb transposes into"},
 	{"find-ops", "fuse-matmul", "an activation is fused by its name"},
 	{"find-ops", "fuse-norm", "a norm is fused by its name"},
@@ -81,14 +81,14 @@ var order = []struct{ first, then, why string }{
 	{"fuse-attention", "absorb-transposes", "attention has layouts of its own to absorb transposes into"},
 	{"absorb-transposes", "absorb-parts", "heads of packed rows lie as in the layouts bse and bshd"},
 	{"absorb-parts", "split-linear", "a product that is read in place stays one product"},
-	{"fuse-grid-attention", "split-linear", "packed q, k and v are what grid_attention takes"},
+	{"fuse-grid-attention", "split-linear", "grid_attention takes packed q, k and v"},
 	{"absorb-windows", "fuse-matmul", "the linear layer moves before the windows; a fused one is not recognised"},
 	{"absorb-transposes", "fuse-matmul", "fused_matmul takes over trans_a and trans_b"},
 	{"lower", "round-activations", "blocks make the products"},
 	{"fuse-matmul", "fuse-norm", "a residual is free in a matmul and not in a norm"},
 	{"fuse-matmul", "fuse-elementwise", "bias and activation belong to the matmul, not to a region"},
 	{"fuse-norm", "fuse-elementwise", "the sum belongs to the norm"},
-	{"fuse-norm", "legalize", "what is fused needs no expansion of its parts"},
+	{"fuse-norm", "legalize", "fused ops need no expansion of their parts"},
 	{"legalize", "fuse-elementwise", "expansions are chains of elementwise ops"},
 	{"fuse-elementwise", "materialize", "scalars inside regions are literals, not params"},
 }

@@ -67,7 +67,7 @@ func (p Plan) checkPlace(i int) error {
 	}
 	if v.Parent == None {
 		if off%program.Align != 0 {
-			return fmt.Errorf("%s: offset %d is no multiple of %d", v.Name, off, program.Align)
+			return fmt.Errorf("%s: offset %d is not a multiple of %d", v.Name, off, program.Align)
 		}
 		return nil
 	}

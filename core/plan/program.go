@@ -157,7 +157,7 @@ func checkSteps(p *program.Program) error {
 func checkSpace(p *program.Program, space program.Space) error {
 	pl := Plan{Size: [...]int64{program.Arena: p.ArenaSize, program.IO: p.IOSize, program.State: p.StateSize}[space]}
 	if pl.Size < 0 || pl.Size%program.Align != 0 {
-		return fmt.Errorf("size %d is no multiple of %d", pl.Size, program.Align)
+		return fmt.Errorf("size %d is not a multiple of %d", pl.Size, program.Align)
 	}
 	index := make([]int, len(p.Graph.Nodes)) // by node: its index in pl.Values
 	var before, after []int

@@ -153,7 +153,7 @@ func (a *Array) Fill(v float64) {
 	}
 }
 
-// At is element i as float64. Elements of packed types are no numbers.
+// At is element i as float64. Elements of packed types are not numbers.
 func (a *Array) At(i int) float64 {
 	if a.Floats != nil {
 		return a.Floats[i]

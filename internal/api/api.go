@@ -20,6 +20,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/net/netutil"
 
 	"github.com/rlx-go/rlx/core/diag"
@@ -35,6 +37,8 @@ type Options struct {
 	// name of its own.
 	Local bool
 	Log   *slog.Logger // a line for each request, and connections that fail; nil means none
+	// Traces takes a span of each request, but for those of health and numbers, and of its parts; nil means none.
+	Traces trace.TracerProvider
 }
 
 const (
@@ -60,6 +64,7 @@ type Part struct {
 // A Server is an http.Handler. It answers GET /livez, /readyz and /metrics itself.
 type Server struct {
 	options  Options
+	tracer   trace.Tracer
 	mux      http.ServeMux
 	keys     []clientKey
 	parts    []Part
@@ -76,7 +81,7 @@ type clientKey struct {
 // New returns a server without an API; see Add.
 func New(o Options) *Server {
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
-	s := &Server{options: o}
+	s := &Server{options: o, tracer: tracerOf(o.Traces)}
 	for key, name := range o.Keys {
 		s.keys = append(s.keys, clientKey{sha256.Sum256([]byte(key)), name})
 	}
@@ -149,13 +154,17 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	out, about := &recorder{ResponseWriter: w}, &Record{began: time.Now()}
 	about.Client, _, _ = net.SplitHostPort(r.RemoteAddr)
-	r = r.WithContext(context.WithValue(r.Context(), recordKey{}, about))
+	ctx := r.Context()
+	if !slices.Contains(open, r.URL.Path) && r.URL.Path != "/metrics" {
+		ctx = s.Begin(ctx, propagation.HeaderCarrier(r.Header), r.Method)
+	}
+	r = r.WithContext(context.WithValue(ctx, recordKey{}, about))
 	s.serve(out, r)
 	s.Done(r.Context(), r.Method, r.URL.Path, r.Pattern, cmp.Or(out.status, http.StatusOK))
 }
 
-// Done counts a request that was answered, and writes it to the log. pattern is what the request matched. ctx has the
-// request's Record.
+// Done counts a request that was answered, writes it to the log, and ends its span. pattern is what the request
+// matched. ctx has the request's Record.
 func (s *Server) Done(ctx context.Context, method, path, pattern string, status int) {
 	about := RecordOf(ctx)
 	s.requests.WithLabelValues(pattern, strconv.Itoa(status)).Inc()
@@ -164,6 +173,7 @@ func (s *Server) Done(ctx context.Context, method, path, pattern string, status 
 	if about.More != nil {
 		line = append(line, about.More()...)
 	}
+	line = append(line, endTrace(ctx, method, path, pattern, status, about)...)
 	s.options.Log.LogAttrs(ctx, slog.LevelInfo, "request", append(line, slog.String("error", about.Err))...)
 }
 
@@ -247,7 +257,8 @@ func (s *Server) Allows(ctx context.Context, authorization string) bool {
 // Reply answers a request with a value as JSON, which the client has to take within a time. Clients that are refused
 // for a while are told when to try again.
 func Reply(w http.ResponseWriter, status int, v any, within time.Duration) {
-	if status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable {
+	busy := status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable
+	if busy && w.Header().Get("Retry-After") == "" {
 		w.Header().Set("Retry-After", "1")
 	}
 	w.Header().Set("Content-Type", "application/json")

@@ -243,7 +243,7 @@ func (c *call) close(_ context.Context, a closeArgs) (any, error) {
 func object[T any](c *call, id int64, what string) (T, error) {
 	v, ok := c.server.objects.get(id).(T)
 	if !ok {
-		return v, diag.New(diag.Usage, what, "object %d is closed, or is no %s", id, what)
+		return v, diag.New(diag.Usage, what, "object %d is closed, or is not of the kind %s", id, what)
 	}
 	return v, nil
 }

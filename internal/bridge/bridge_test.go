@@ -85,7 +85,7 @@ func ask(t *testing.T, c *net.UnixConn, call, args string, file int) response {
 	return r
 }
 
-// TestBadRequests: a request that cannot be answered gets an error with a code, and the next one is served.
+// TestBadRequests checks that a request that cannot be answered gets an error with a code, and the next one is served.
 func TestBadRequests(t *testing.T) {
 	c, end := served(t)
 	for _, x := range []struct{ call, args, want string }{
@@ -94,9 +94,9 @@ func TestBadRequests(t *testing.T) {
 		{"run", `[]`, "does not take"},
 		{"run", `{`, "does not take"},
 		{"run", `{"session":"a"}`, "does not take"},
-		{"run", `{"session":9}`, "object 9 is closed, or is no model"},
+		{"run", `{"session":9}`, "object 9 is closed, or is not of the kind model"},
 		{"region", `{"size":64}`, "without a descriptor"},
-		{"masks", `{"image":1}`, "is no image"},
+		{"masks", `{"image":1}`, "is not of the kind image"},
 		{"open", `{"threads":-1}`, "negative"},
 		{"open", `{"path":"/dev/null","backend":"cpu"}`, "RLX4"},
 	} {
@@ -113,7 +113,7 @@ func TestBadRequests(t *testing.T) {
 	}
 }
 
-// TestBadFrames: a frame that cannot be read ends the connection.
+// TestBadFrames checks that a frame that cannot be read ends the connection.
 func TestBadFrames(t *testing.T) {
 	for name, bytes := range map[string][]byte{
 		"object":  append([]byte{0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0}, make([]byte, 24)...),
@@ -132,7 +132,7 @@ func TestBadFrames(t *testing.T) {
 	}
 }
 
-// TestRegions: regions are checked against their files, and closing one twice does nothing.
+// TestRegions checks that regions must fit their files, and closing one twice does nothing.
 func TestRegions(t *testing.T) {
 	c, end := served(t)
 	f, err := os.Create(filepath.Join(t.TempDir(), "region"))
@@ -163,7 +163,7 @@ func TestRegions(t *testing.T) {
 	}
 }
 
-// TestTensors: descriptions of tensors are checked against the memory that has their bytes.
+// TestTensors checks that descriptions of tensors must fit the memory that has their bytes.
 func TestTensors(t *testing.T) {
 	memory := make([]byte, 100)
 	for _, bad := range []tensor{{DType: "f33", Shape: []int{1}}, {DType: "f32", Shape: []int{26}},
@@ -203,7 +203,7 @@ func TestObjects(t *testing.T) {
 	}
 }
 
-// FuzzReceive: no bytes make receive panic or reserve more than a frame may have.
+// FuzzReceive checks that no bytes make receive panic or reserve more than a frame may have.
 func FuzzReceive(f *testing.F) {
 	f.Add(frame("run", `{}`, "abc"))
 	f.Add(append(frame("", `{}`, ""), frame("fly", `{}`, "")...))

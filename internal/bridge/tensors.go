@@ -70,7 +70,7 @@ func (c *call) enter(p place) (memory []byte, leave func(), err error) {
 	r.mu.RLock()
 	if r.ended {
 		r.mu.RUnlock()
-		return nil, nil, diag.New(diag.Usage, "region", "object %d is closed, or is no region", p.Region)
+		return nil, nil, diag.New(diag.Usage, "region", "object %d is closed, or is not of the kind region", p.Region)
 	}
 	return r.data, r.mu.RUnlock, nil
 }

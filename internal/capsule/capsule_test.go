@@ -146,7 +146,7 @@ func TestRefused(t *testing.T) {
 	damaged[len(damaged)-40] ^= 1
 	for want, b := range map[string][]byte{
 		"digest differs":        damaged,
-		"is no capsule":         same("rlx.capsule", "rlx.capsulf"),
+		"is not a capsule":      same("rlx.capsule", "rlx.capsulf"),
 		"header":                good[:7],
 		"has version 2":         same(`\"version\":1`, `\"version\":2`),
 		"cannot be read":        same(`\"last_step\"`, `\"last_stop\"`),

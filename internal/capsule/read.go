@@ -48,7 +48,7 @@ func Read(ctx context.Context, name string, r io.ReaderAt, size int64) (*File, e
 	text, ok := meta[manifestKey]
 	all, digest, signed := safetensors.Signed(all)
 	if !ok || !signed || len(text) > maxManifest {
-		return nil, f.bad("is no capsule: it has no metadata %s, or its last tensor is not %s", manifestKey,
+		return nil, f.bad("is not a capsule: it has no metadata %s, or its last tensor is not %s", manifestKey,
 			safetensors.DigestName)
 	}
 	if err := f.checkDigest(ctx, digest); err != nil {

@@ -35,7 +35,7 @@ func Main(p Program) {
 		signal.Notify(ch, heard...)
 		go func() {
 			sig := <-ch
-			for sig == os.Interrupt && interrupts.taken() {
+			for sig == os.Interrupt && interrupts.taken() || sig == syscall.SIGHUP && hangups.taken() {
 				sig = <-ch
 			}
 			signal.Reset(heard...)
@@ -45,8 +45,8 @@ func Main(p Program) {
 	os.Exit(p.Exec(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
-// interrupts is who takes Ctrl-C in place of the command's end.
-var interrupts taker
+// interrupts is who takes Ctrl-C in place of the command's end, and hangups who takes SIGHUP.
+var interrupts, hangups taker
 
 type taker struct {
 	mu sync.Mutex
@@ -59,15 +59,21 @@ func (t *taker) taken() bool {
 	return t.f != nil && t.f()
 }
 
+func (t *taker) set(f func() bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.f = f
+}
+
 // OnInterrupt lets f take Ctrl-C until release is called. If f returns false, the command ends as without it.
-func OnInterrupt(f func() bool) (release func()) {
-	set := func(f func() bool) {
-		interrupts.mu.Lock()
-		defer interrupts.mu.Unlock()
-		interrupts.f = f
-	}
-	set(f)
-	return func() { set(nil) }
+func OnInterrupt(f func() bool) (release func()) { return interrupts.take(f) }
+
+// OnHangup does so for SIGHUP.
+func OnHangup(f func() bool) (release func()) { return hangups.take(f) }
+
+func (t *taker) take(f func() bool) (release func()) {
+	t.set(f)
+	return func() { t.set(nil) }
 }
 
 // stopped is the cause of a context that a signal has cancelled.

@@ -33,7 +33,7 @@ func schemaRule(g *Grammar, source []byte) (int, error) {
 	}
 	v, err := parseJSON(source)
 	if err != nil {
-		return 0, fail("the schema is no JSON: %v", err)
+		return 0, fail("the schema is not JSON: %v", err)
 	}
 	s := &schemas{document: v, g: g, made: map[string]int{}, checked: map[string]bool{}}
 	if err := s.check(v, "#"); err != nil {
@@ -209,7 +209,7 @@ func harmless(key string, v any) bool {
 	return false
 }
 
-// assertions counts the keywords of a schema that are no annotations.
+// assertions counts the keywords of a schema that are not annotations.
 func (s *schemas) assertions(o *object) (n int) {
 	for _, k := range o.keys {
 		if _, ok := keywords[k]; ok {

@@ -205,7 +205,7 @@ func TestSchema(t *testing.T) {
 
 func TestSchemaErrors(t *testing.T) {
 	for schema, want := range map[string]string{
-		``:                      "the schema is no JSON: unexpected EOF",
+		``:                      "the schema is not JSON: unexpected EOF",
 		`{} 1`:                  "there is more after the value",
 		`{"type":"a","type":1}`: `has the key "type" twice`,
 		`3`:                     "#: is 3; want an object, true or false",

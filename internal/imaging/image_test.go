@@ -364,8 +364,8 @@ func (z *zeros) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestEndlessImage checks that an endless source is refused early if it is no image, and at the limit if it looks like
-// one.
+// TestEndlessImage checks that an endless source is refused early if it is not an image, and at the limit if it looks
+// like one.
 func TestEndlessImage(t *testing.T) {
 	z := &zeros{}
 	if _, err := imaging.Decode("/dev/zero", z, imaging.Limits{}); !errors.Is(err, code.Image) || z.given > 1<<16 {

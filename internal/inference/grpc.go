@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"time"
 
+	"go.opentelemetry.io/otel/propagation"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
@@ -42,9 +43,11 @@ type GRPC struct {
 func (s *Service) NewGRPC(a *api.Server, programVersion string, o ...grpc.ServerOption) *GRPC {
 	g := &GRPC{service: s, api: a, version: programVersion}
 	var limit int64
+	s.mu.Lock()
 	for _, m := range s.models {
 		limit = max(limit, m.limit())
 	}
+	s.mu.Unlock()
 	g.server = grpc.NewServer(append(o, grpc.MaxRecvMsgSize(int(min(limit, maxMessage))),
 		grpc.MaxSendMsgSize(maxMessage), grpc.UnaryInterceptor(g.intercept))...)
 	pb.RegisterGRPCInferenceServiceServer(g.server, g)
@@ -73,6 +76,11 @@ func (g *GRPC) intercept(ctx context.Context, in any, info *grpc.UnaryServerInfo
 	if p, ok := peer.FromContext(ctx); ok {
 		client, _, _ = net.SplitHostPort(p.Addr.String())
 	}
+	switch in.(type) {
+	case *pb.ServerLiveRequest, *pb.ServerReadyRequest:
+	default:
+		ctx = g.api.Begin(ctx, traceHeaders(ctx), info.FullMethod)
+	}
 	ctx = api.WithRecord(ctx, client)
 	out, err := func() (any, error) {
 		switch in.(type) {
@@ -97,6 +105,17 @@ func (g *GRPC) intercept(ctx context.Context, in any, info *grpc.UnaryServerInfo
 	return out, err
 }
 
+// traceHeaders returns the headers of a call that say to which trace it belongs.
+func traceHeaders(ctx context.Context) propagation.MapCarrier {
+	out := propagation.MapCarrier{}
+	for _, name := range (propagation.TraceContext{}).Fields() {
+		if v := metadata.ValueFromIncomingContext(ctx, name); len(v) > 0 {
+			out[name] = v[0]
+		}
+	}
+	return out
+}
+
 // ServerLive tells that the process answers.
 func (g *GRPC) ServerLive(context.Context, *pb.ServerLiveRequest) (*pb.ServerLiveResponse, error) {
 	return &pb.ServerLiveResponse{Live: true}, nil
@@ -114,16 +133,20 @@ func (g *GRPC) ServerMetadata(context.Context, *pb.ServerMetadataRequest) (*pb.S
 
 // ModelReady tells whether the service takes requests for a model.
 func (g *GRPC) ModelReady(_ context.Context, r *pb.ModelReadyRequest) (*pb.ModelReadyResponse, error) {
-	_, err := g.service.model(r.Name, r.Version)
+	_, done, err := g.service.use(r.Name, r.Version)
+	if err == nil {
+		done()
+	}
 	return &pb.ModelReadyResponse{Ready: err == nil && g.service.Ready() == nil}, err
 }
 
 // ModelMetadata describes the inputs and outputs of a model.
 func (g *GRPC) ModelMetadata(_ context.Context, r *pb.ModelMetadataRequest) (*pb.ModelMetadataResponse, error) {
-	m, err := g.service.model(r.Name, r.Version)
+	m, done, err := g.service.use(r.Name, r.Version)
 	if err != nil {
 		return nil, err
 	}
+	defer done()
 	list := func(values []rlx.Value) (out []*pb.ModelMetadataResponse_TensorMetadata) {
 		for _, v := range values {
 			out = append(out, &pb.ModelMetadataResponse_TensorMetadata{Name: v.Name, Datatype: datatypes[v.DType],
@@ -137,10 +160,11 @@ func (g *GRPC) ModelMetadata(_ context.Context, r *pb.ModelMetadataRequest) (*pb
 
 // ModelInfer runs a method. Outputs are in raw_output_contents.
 func (g *GRPC) ModelInfer(ctx context.Context, r *pb.ModelInferRequest) (*pb.ModelInferResponse, error) {
-	m, err := g.service.model(r.ModelName, r.ModelVersion)
+	m, done, err := g.service.use(r.ModelName, r.ModelVersion)
 	if err != nil {
 		return nil, err
 	}
+	defer done()
 	leave, err := g.service.enter(ctx)
 	if err != nil {
 		return nil, err

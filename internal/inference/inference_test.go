@@ -68,7 +68,7 @@ func fixture(t *testing.T, do func(context.Context, rlx.Request) (*rlx.Result, e
 	if do != nil {
 		runner = rlxtest.Runner{Session: session, Do: do}
 	}
-	s, err := New([]Artifact{{"kinds", runner}}, l)
+	s, err := New([]Artifact{{Name: "kinds", Runner: runner}}, l)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +127,7 @@ func datatypeOf(kind string) string {
 	return ""
 }
 
-// TestREST: all element types go through a method and come back, in JSON, nested and flat, and in binary.
+// TestREST checks that all element types go through a method and come back, in JSON, nested and flat, and in binary.
 func TestREST(t *testing.T) {
 	_, _, url := fixture(t, nil, Limits{}, api.Options{})
 	names := slices.Sorted(maps.Keys(kinds))
@@ -199,7 +199,7 @@ func echo(_ context.Context, r rlx.Request) (*rlx.Result, error) {
 	return out, nil
 }
 
-// TestRefused: each wrong request has a status and an error that says what is wrong.
+// TestRefused checks that each wrong request has a status and an error that says what is wrong.
 func TestRefused(t *testing.T) {
 	_, _, url := fixture(t, echo, Limits{}, api.Options{})
 	one := func(x string) string { return `{"inputs":[` + x + `],"outputs":[{"name":"f32_out"}]}` }
@@ -261,7 +261,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestNotInJSON: NaN and infinities need binary outputs.
+// TestNotInJSON checks that NaN and infinities need binary outputs.
 func TestNotInJSON(t *testing.T) {
 	_, _, url := fixture(t, func(context.Context, rlx.Request) (*rlx.Result, error) {
 		x, err := rlx.NewTensor([]float32{1, float32(math.NaN())}, 2)
@@ -278,7 +278,8 @@ func TestNotInJSON(t *testing.T) {
 	}
 }
 
-// TestQueue: a request over the limit is refused at once, one within it waits, and after Drain all are refused.
+// TestQueue checks that a request over the limit is refused at once, one within it waits, and after Drain all are
+// refused.
 func TestQueue(t *testing.T) {
 	entered, leave := make(chan bool), make(chan bool)
 	s, _, url := fixture(t, func(ctx context.Context, r rlx.Request) (*rlx.Result, error) {
@@ -318,7 +319,7 @@ func TestQueue(t *testing.T) {
 	}
 }
 
-// TestErrors: errors of runs have the status of their kind.
+// TestErrors checks that errors of runs have the status of their kind.
 func TestErrors(t *testing.T) {
 	var err error
 	_, _, url := fixture(t, func(context.Context, rlx.Request) (*rlx.Result, error) { return nil, err }, Limits{},
@@ -335,7 +336,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestMetadata: the server, its models and their health; keys are needed for all but the health.
+// TestMetadata checks the metadata of the server, its models and their health. Keys are needed for all but the health.
 func TestMetadata(t *testing.T) {
 	_, _, url := fixture(t, echo, Limits{}, api.Options{Keys: map[string]string{"secret": "me"}})
 	for _, c := range []struct {
@@ -374,7 +375,7 @@ func TestMetadata(t *testing.T) {
 	}
 }
 
-// TestGRPC: all element types by gRPC, as bytes and, where they have a field, as contents; and errors.
+// TestGRPC checks all element types by gRPC, as bytes and, where they have a field, as contents; and errors.
 func TestGRPC(t *testing.T) {
 	s, server, _ := fixture(t, nil, Limits{}, api.Options{Keys: map[string]string{"secret": "me"}})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -470,7 +471,7 @@ func contentsOf(b []byte, kind string) *pb.InferTensorContents {
 	return c
 }
 
-// TestContents: contents become the same tensors as bytes.
+// TestContents checks that contents become the same tensors as bytes.
 func TestContents(t *testing.T) {
 	m := rlxtest.Open(t, artifact())
 	method, err := m.Method("main")
@@ -498,7 +499,8 @@ func TestContents(t *testing.T) {
 	}
 }
 
-// FuzzRead: whatever the body is, reading it ends without a panic, and what is accepted fits the method's inputs.
+// FuzzRead checks that whatever the body is, reading it ends without a panic, and what is accepted fits the method's
+// inputs.
 func FuzzRead(f *testing.F) {
 	f.Add([]byte(`{"inputs":[{"name":"f32","datatype":"FP32","shape":[2],"data":[1,[2]]}]}`), 0)
 	f.Add([]byte(`{"inputs":[{"name":"f16","datatype":"FP16","shape":[1],"parameters":{"binary_data_size":2}}]}ab`), 81)

@@ -16,10 +16,13 @@ import (
 	"strings"
 	"sync"
 
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/grpc/codes"
 
 	"github.com/rlx-go/rlx"
 	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/internal/api"
 )
 
 // version is the only version of each model.
@@ -29,6 +32,7 @@ const version = "1"
 type Artifact struct {
 	Name   string
 	Runner rlx.Runner
+	End    func() // called when the artifact was replaced and its last request has ended; may be nil
 }
 
 // Limits bound what requests may take.
@@ -39,11 +43,11 @@ type Limits struct {
 
 // A Service runs methods of artifacts.
 type Service struct {
-	models map[string]*model
 	places chan struct{} // one for each request in progress
 	limits Limits
 
 	mu       sync.Mutex
+	models   map[string]*model
 	waiting  int
 	draining bool
 }
@@ -52,6 +56,23 @@ type model struct {
 	name   string
 	method *rlx.Method
 	runner rlx.Runner
+	of     *loaded
+}
+
+// A loaded artifact counts the requests that use it. Service.mu guards it.
+type loaded struct {
+	name     string
+	uses     int
+	replaced bool
+	end      func()
+}
+
+// endIfUnused calls end if the artifact is replaced and no request uses it.
+func (a *loaded) endIfUnused() {
+	if a.replaced && a.uses == 0 && a.end != nil {
+		go a.end()
+		a.end = nil
+	}
 }
 
 // New returns a service for artifacts. Their names must differ. The error says which artifact has no method to serve.
@@ -59,19 +80,42 @@ func New(artifacts []Artifact, l Limits) (*Service, error) {
 	l.Parallel = cmp.Or(l.Parallel, 4)
 	s := &Service{models: map[string]*model{}, places: make(chan struct{}, l.Parallel), limits: l}
 	for _, a := range artifacts {
-		methods := Methods(a.Runner.Model())
-		if len(methods) == 0 {
-			return nil, diag.New(diag.Usage, a.Name, "has no method without a state, so requests cannot run it")
-		}
-		for _, m := range methods {
-			name := a.Name + "." + m.Name
-			s.models[name] = &model{name, m, a.Runner}
-			if len(methods) == 1 {
-				s.models[a.Name] = &model{a.Name, m, a.Runner}
-			}
+		if err := s.Put(a); err != nil {
+			return nil, err
 		}
 	}
 	return s, nil
+}
+
+// Put adds an artifact. It takes the place of the one that had its name: requests in progress end with the old one. The
+// error says that the artifact has no method to serve.
+func (s *Service) Put(a Artifact) error {
+	methods := Methods(a.Runner.Model())
+	if len(methods) == 0 {
+		return diag.New(diag.Usage, a.Name, "has no method without a state, so requests cannot run it")
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var old *loaded
+	maps.DeleteFunc(s.models, func(_ string, m *model) bool {
+		if m.of.name == a.Name {
+			old = m.of
+		}
+		return m.of == old
+	})
+	of := &loaded{name: a.Name, end: a.End}
+	for _, m := range methods {
+		name := a.Name + "." + m.Name
+		s.models[name] = &model{name, m, a.Runner, of}
+		if len(methods) == 1 {
+			s.models[a.Name] = &model{a.Name, m, a.Runner, of}
+		}
+	}
+	if old != nil {
+		old.replaced = true
+		old.endIfUnused()
+	}
+	return nil
 }
 
 // Methods lists the methods of a model that can be served: those that keep no state.
@@ -80,20 +124,33 @@ func Methods(m *rlx.Model) []*rlx.Method {
 }
 
 // Names lists the models, in alphabetical order.
-func (s *Service) Names() []string { return slices.Sorted(maps.Keys(s.models)) }
+func (s *Service) Names() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Sorted(maps.Keys(s.models))
+}
 
-// model returns the model with a name and a version, which may be empty.
-func (s *Service) model(name, v string) (*model, error) {
-	m := s.models[name]
+// use returns the model with a name and a version, which may be empty. done is called when the request has ended.
+func (s *Service) use(name, v string) (m *model, done func(), err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m = s.models[name]
 	if m == nil {
-		return nil, &failure{http.StatusNotFound, codes.NotFound, fmt.Sprintf(
-			"there is no model %s; this server has %s", diag.Printable(name), strings.Join(s.Names(), ", "))}
+		return nil, nil, &failure{http.StatusNotFound, codes.NotFound, fmt.Sprintf(
+			"there is no model %s; this server has %s", diag.Printable(name),
+			strings.Join(slices.Sorted(maps.Keys(s.models)), ", "))}
 	}
 	if v != "" && v != version {
-		return nil, &failure{http.StatusNotFound, codes.NotFound,
+		return nil, nil, &failure{http.StatusNotFound, codes.NotFound,
 			fmt.Sprintf("model %s has version 1 only; found %s", name, diag.Printable(v))}
 	}
-	return m, nil
+	m.of.uses++
+	return m, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		m.of.uses--
+		m.of.endIfUnused()
+	}, nil
 }
 
 // Ready returns why the service takes no requests, or nil.
@@ -115,6 +172,8 @@ func (s *Service) Drain() {
 
 // enter waits for a place, before the tensors of a request are read. The caller calls leave.
 func (s *Service) enter(ctx context.Context) (leave func(), err error) {
+	_, span := api.Span(ctx, "queue")
+	defer func() { api.EndSpan(span, err) }()
 	leave = func() { <-s.places }
 	select {
 	case s.places <- struct{}{}:
@@ -166,7 +225,9 @@ func (m *model) run(ctx context.Context, in map[string]rlx.Tensor, names []strin
 			values = append(values, m.method.Outputs[i])
 		}
 	}
+	_, span := api.Span(ctx, "run", trace.WithAttributes(attribute.String("rlx.method", m.name)))
 	r, err := m.runner.Run(ctx, rlx.Request{Method: m.method.Name, Inputs: in, Outputs: names})
+	api.EndSpan(span, err)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -251,23 +312,16 @@ func refusef(format string, args ...any) *failure {
 
 var errDraining = &failure{http.StatusServiceUnavailable, codes.Unavailable, "the server is ending"}
 
-// statusClientGone is what nginx logs for clients that have gone. No client sees it.
-const statusClientGone = 499
+// codesOf are the codes of gRPC for statuses.
+var codesOf = map[int]codes.Code{api.StatusClientGone: codes.Canceled,
+	http.StatusGatewayTimeout: codes.DeadlineExceeded, http.StatusBadRequest: codes.InvalidArgument,
+	http.StatusServiceUnavailable: codes.Unavailable, http.StatusInternalServerError: codes.Internal}
 
 // failureOf returns the failure for an error.
 func failureOf(err error) *failure {
-	var f *failure
-	switch {
-	case errors.As(err, &f):
+	if f, ok := errors.AsType[*failure](err); ok {
 		return f
-	case errors.Is(err, context.Canceled):
-		return &failure{statusClientGone, codes.Canceled, "the client has gone"}
-	case errors.Is(err, context.DeadlineExceeded):
-		return &failure{http.StatusGatewayTimeout, codes.DeadlineExceeded, "the request took longer than its deadline"}
-	case errors.Is(err, rlx.ErrInput), errors.Is(err, rlx.ErrUsage):
-		return &failure{http.StatusBadRequest, codes.InvalidArgument, err.Error()}
-	case errors.Is(err, rlx.ErrMemory), errors.Is(err, rlx.ErrLost):
-		return &failure{http.StatusServiceUnavailable, codes.Unavailable, err.Error()}
 	}
-	return &failure{http.StatusInternalServerError, codes.Internal, err.Error()}
+	status, message := api.StatusOf(err)
+	return &failure{status, codesOf[status], message}
 }

@@ -44,18 +44,46 @@ func (s *Service) Add(to *api.Server, programVersion string) {
 	} {
 		for _, v := range []string{"", "/versions/{version}"} {
 			to.HandleFunc(fmt.Sprintf(path, v), func(w http.ResponseWriter, r *http.Request) {
-				m, err := s.model(r.PathValue("model"), r.PathValue("version"))
+				m, done, err := s.use(r.PathValue("model"), r.PathValue("version"))
 				if err == nil {
+					defer done()
 					err = f(w, r, m)
 				}
 				if err != nil {
-					f := failureOf(err)
-					api.RecordOf(r.Context()).Err = f.message
-					fail(w, f.status, f.message)
+					failed(w, r, failureOf(err))
 				}
 			})
 		}
 	}
+}
+
+// AddLoad adds to a server the request to load the file of an artifact again. load returns ErrArtifact if there is
+// none of a name.
+func AddLoad(to *api.Server, load func(name string) error) {
+	to.HandleFunc("POST /v2/repository/models/{artifact}/load", func(w http.ResponseWriter, r *http.Request) {
+		err := load(r.PathValue("artifact"))
+		f := &failure{status: http.StatusBadRequest}
+		switch {
+		case err == nil:
+			answer(w, map[string]any{})
+			return
+		case errors.Is(err, ErrArtifact):
+			f.status = http.StatusNotFound
+		case errors.Is(err, rlx.ErrMemory):
+			f.status = http.StatusServiceUnavailable
+		}
+		f.message = err.Error()
+		failed(w, r, f)
+	})
+}
+
+// ErrArtifact reports that there is no artifact of a name.
+var ErrArtifact = errors.New("the server has no artifact of that name")
+
+// failed answers a request with an error, and notes it for the log.
+func failed(w http.ResponseWriter, r *http.Request, f *failure) {
+	api.RecordOf(r.Context()).Err = f.message
+	fail(w, f.status, f.message)
 }
 
 // serverName is the name of the server in metadata.

@@ -128,6 +128,25 @@ func (s SAM) Embeddings(t testing.TB) *tensor.Array {
 	return tensortest.Golden(t, s.golden+"image_embeddings")
 }
 
+// Features returns what a SAM 2 is expected to make of the image: the inputs of decode besides the prompt.
+func (s SAM) Features(t testing.TB) map[string]*tensor.Array {
+	t.Helper()
+	return map[string]*tensor.Array{"embeddings": tensortest.Golden(t, s.golden+"embeddings"),
+		"features0": s.ChannelsLast(t, "features0"), "features1": s.ChannelsLast(t, "features1")}
+}
+
+// ChannelsLast returns an expected result [1,C,h,w] as [1,h,w,C].
+func (s SAM) ChannelsLast(t testing.TB, name string) *tensor.Array {
+	t.Helper()
+	x := tensortest.Golden(t, s.golden+name)
+	c, h, w := x.Shape[1], x.Shape[2], x.Shape[3]
+	out := tensor.NewArray(x.DType, 1, h, w, c)
+	for i := range out.Floats {
+		out.Floats[i] = x.Floats[i%c*h*w+i/c]
+	}
+	return out
+}
+
 // With returns the inputs of decode.
 func (p SAMPrompt) With(embeddings *tensor.Array) map[string]*tensor.Array {
 	in := maps.Clone(p.Inputs)

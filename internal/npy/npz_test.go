@@ -76,7 +76,7 @@ func TestArchives(t *testing.T) {
 	}
 }
 
-// FuzzReadArchive: no bytes make it panic.
+// FuzzReadArchive checks that no bytes make it panic.
 func FuzzReadArchive(f *testing.F) {
 	x := tensor.Tensor{DType: dtype.U8, Shape: []int{3}, Data: []byte{1, 2, 3}}
 	f.Add(archive(f, zip.Store, map[string]tensor.Tensor{"x.npy": x}))

@@ -100,19 +100,15 @@ func finish(s text.Stop) *string {
 }
 
 // chat answers a request for a chat completion.
-func (s *Server) chat(w http.ResponseWriter, r *http.Request) {
-	var in chatRequest
-	err := read(w, r, &in)
-	if err == nil {
-		err = in.check()
-	}
+func (s *Server) chat(w http.ResponseWriter, r *http.Request, in *chatRequest) {
+	err := in.check()
 	var prompt []int
 	if err == nil {
-		prompt, err = s.encodeChat(&in)
+		prompt, err = s.encodeChat(in)
 	}
 	var grammar *text.Grammar
 	if err == nil {
-		grammar, err = s.chatGrammar(&in)
+		grammar, err = s.chatGrammar(in)
 	}
 	if err != nil {
 		fail(w, failureOf(err))
@@ -160,12 +156,8 @@ func (s *Server) encodeChat(in *chatRequest) ([]int, error) {
 }
 
 // complete answers a request for a completion.
-func (s *Server) complete(w http.ResponseWriter, r *http.Request) {
-	var in completionRequest
-	err := read(w, r, &in)
-	if err == nil {
-		err = in.check()
-	}
+func (s *Server) complete(w http.ResponseWriter, r *http.Request, in *completionRequest) {
+	err := in.check()
 	var t *text.Tokenizer
 	if err == nil {
 		t, err = text.NewTokenizer(s.model)

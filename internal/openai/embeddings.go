@@ -9,7 +9,11 @@ import (
 	"math"
 	"net/http"
 
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/rlx-go/rlx"
+	"github.com/rlx-go/rlx/internal/api"
 	"github.com/rlx-go/rlx/text"
 )
 
@@ -28,11 +32,9 @@ type embedding struct {
 }
 
 // embed answers a request for embeddings.
-func (s *Server) embed(w http.ResponseWriter, r *http.Request) {
-	var in embeddingRequest
-	err := read(w, r, &in)
+func (s *Server) embed(w http.ResponseWriter, r *http.Request, in *embeddingRequest) {
+	var err error
 	switch {
-	case err != nil:
 	case in.Format != "" && in.Format != "float" && in.Format != "base64":
 		err = refuse("encoding_format", "must be float or base64")
 	case in.Dimensions != nil:
@@ -81,9 +83,10 @@ func encoded(v []float32, format string) any {
 
 // Embed returns a vector for tokens. It waits for a place like Generate.
 func (e *Engine) Embed(ctx context.Context, client Client, ids []int, p text.Pooling) ([]float32, error) {
-	leave, err := e.places.take(ctx, client)
+	ctx, span := api.Span(ctx, "embedding", trace.WithAttributes(attribute.Int("rlx.prompt_tokens", len(ids))))
+	defer span.End()
+	leave, err := e.enter(ctx, client)
 	if err != nil {
-		e.metrics.refuse(err)
 		return nil, err
 	}
 	defer leave()
@@ -92,6 +95,9 @@ func (e *Engine) Embed(ctx context.Context, client Client, ids []int, p text.Poo
 		if errors.Is(err, rlx.ErrLost) && ctx.Err() == nil && try < maxTries {
 			e.metrics.repeated.Inc()
 			continue
+		}
+		if err == nil {
+			e.limits.Tokens.spend(client.Name, len(ids))
 		}
 		return v, err
 	}

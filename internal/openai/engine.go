@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/rlx-go/rlx"
+	"github.com/rlx-go/rlx/internal/api"
 	"github.com/rlx-go/rlx/text"
 )
 
@@ -15,10 +16,13 @@ type Limits struct {
 	// Parallel bounds the texts in progress. 0 means as many as share a run, or 4 if the model was compiled for one
 	// sequence: each of these, and of as many that are kept, has a state of rlx.Model.StateSize.
 	Parallel  int
-	Waiting   int  // requests that wait for others; more are refused
-	PerClient int  // texts of one client, in progress or waiting; 0 means any number
-	Budget    int  // see text.Batch.Budget; 0 means its default
-	Alike     bool // see text.Batch.Alike
+	Waiting   int     // requests that wait for others; more are refused
+	PerClient int     // texts of one client, in progress or waiting; 0 means any number
+	Budget    int     // see text.Batch.Budget; 0 means its default
+	Alike     bool    // see text.Batch.Alike
+	Tokens    *Tokens // of each client; nil means any number
+	// Label is the model's name in the numbers for Prometheus, if those of several models are told together.
+	Label string
 }
 
 // turnsParallel is the default of Limits.Parallel for models that were compiled for one sequence.
@@ -131,12 +135,13 @@ type Client struct {
 
 // Generate continues a prompt for a client. It waits while as many texts are in progress as may be. If the backend is
 // lost before o.Each was called, it is started again and the text is begun anew; without Each, nothing counts as sent.
-// Errors match ErrBusy or ErrClient, or are those of text.Generator.Generate; a full context is none.
+// Errors match ErrBusy, ErrClient or ErrTokens, or are those of text.Generator.Generate; a full context is none.
 func (e *Engine) Generate(ctx context.Context, client Client, prompt []int, o text.Options) (*text.Result, error) {
 	began := time.Now()
-	leave, err := e.places.take(ctx, client)
+	ctx, span := api.Span(ctx, "text")
+	defer span.End()
+	leave, err := e.enter(ctx, client)
 	if err != nil {
-		e.metrics.refuse(err)
 		return nil, err
 	}
 	defer leave()
@@ -152,12 +157,33 @@ func (e *Engine) Generate(ctx context.Context, client Client, prompt []int, o te
 		t, err := e.way.generate(ctx, prompt, o)
 		if errors.Is(err, rlx.ErrLost) && !sent && ctx.Err() == nil && try < maxTries {
 			e.metrics.repeated.Inc()
+			span.AddEvent("the backend was lost: the text is begun anew")
 			continue
 		}
 		if errors.Is(err, text.ErrContext) && t != nil && len(t.Tokens) > 0 {
 			err = nil // the answer says so in its finish_reason
 		}
+		if t != nil {
+			e.limits.Tokens.spend(client.Name, t.Prompt-t.Cached+len(t.Tokens))
+		}
 		e.metrics.text(t, err, began)
+		traceText(ctx, t, err)
 		return t, err
 	}
+}
+
+// enter waits for a place; leave gives it back.
+func (e *Engine) enter(ctx context.Context, client Client) (leave func(), err error) {
+	_, span := api.Span(ctx, "queue")
+	if !client.Begun {
+		err = e.limits.Tokens.check(client.Name)
+	}
+	if err == nil {
+		leave, err = e.places.take(ctx, client)
+	}
+	if err != nil {
+		e.metrics.refuse(err)
+	}
+	api.EndSpan(span, err)
+	return leave, err
 }

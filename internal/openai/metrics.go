@@ -24,29 +24,33 @@ type metrics struct {
 
 func newMetrics(e *Engine) *metrics {
 	m := &metrics{registry: prometheus.NewRegistry()}
+	var to prometheus.Registerer = m.registry
+	if name := e.limits.Label; name != "" {
+		to = prometheus.WrapRegistererWith(prometheus.Labels{"model": name}, to)
+	}
 	counter := func(name, help string) prometheus.Counter {
 		c := prometheus.NewCounter(prometheus.CounterOpts{Namespace: "rlx", Name: name, Help: help})
-		m.registry.MustRegister(c)
+		to.MustRegister(c)
 		return c
 	}
 	counters := func(name, help string, labels ...string) *prometheus.CounterVec {
 		c := prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "rlx", Name: name, Help: help}, labels)
-		m.registry.MustRegister(c)
+		to.MustRegister(c)
 		return c
 	}
 	histogram := func(name, help string, buckets []float64) prometheus.Histogram {
 		h := prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: "rlx", Name: name, Help: help,
 			Buckets: buckets})
-		m.registry.MustRegister(h)
+		to.MustRegister(h)
 		return h
 	}
 	gauge := func(name, help string, value func() float64) {
-		m.registry.MustRegister(prometheus.NewGaugeFunc(
+		to.MustRegister(prometheus.NewGaugeFunc(
 			prometheus.GaugeOpts{Namespace: "rlx", Name: name, Help: help}, value))
 	}
 	seconds := prometheus.ExponentialBuckets(0.001, 2, 18) // up to 131 s
 	m.refused = counters("refused_total", "Texts that did not begin: the queue was full (busy), the client had too many "+
-		"(client), the server was ending (ending), or the client went while it waited (gone).", "reason")
+		"(client) or had used its tokens (tokens), the server was ending (ending), or the client went while it waited (gone).", "reason")
 	m.ended = counters("texts_total", "Texts that have ended, by reason: end, stop, length, context, cancelled or error.",
 		"reason")
 	m.prompt = counter("prompt_tokens_total", "Tokens of prompts.")
@@ -75,6 +79,8 @@ func (m *metrics) refuse(err error) {
 	switch {
 	case errors.Is(err, ErrBusy):
 		reason = "busy"
+	case errors.Is(err, ErrTokens):
+		reason = "tokens"
 	case errors.Is(err, ErrClient):
 		reason = "client"
 	case errors.Is(err, errDraining):

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/rlx-go/rlx"
@@ -25,32 +26,23 @@ const (
 
 // A Server answers the requests of the API for one model.
 type Server struct {
-	name     string // that /v1/models lists; requests may give any name
+	name     string
 	model    *rlx.Model
 	engine   *Engine
 	started  time.Time
 	grammars grammars
-}
 
-// Add adds the API to a server. m is the engine's model, which must have the task text. name is what /v1/models lists.
-func Add(to *api.Server, m *rlx.Model, e *Engine, name string) {
-	s := &Server{name: name, model: m, engine: e, started: time.Now()}
-	to.Add(api.Part{Prefix: "/v1/", Ready: e.Ready, Drain: e.drain, Gather: e.metrics.registry,
-		Refuse: func(w http.ResponseWriter, status int, reason, message string) {
-			fail(w, &failure{status, message, "", reason})
-		}})
-	for pattern, f := range map[string]http.HandlerFunc{
-		"GET /v1/models": s.models, "GET /v1/models/{name}": s.models, "POST /v1/chat/completions": s.chat,
-		"POST /v1/completions": s.complete, "POST /v1/embeddings": s.embed,
-	} {
-		to.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { f(w, recorded(r)) })
-	}
+	// of Models, whose mu guards them
+	uses     int
+	replaced bool
+	end      func()
 }
 
 // A record is what the log tells about a request.
 type record struct {
 	*api.Record
 	usage
+	model string
 }
 
 type recordKey struct{}
@@ -60,7 +52,7 @@ func recorded(r *http.Request) *http.Request {
 	about := &record{Record: api.RecordOf(r.Context())}
 	about.More = func() []slog.Attr {
 		return []slog.Attr{slog.Int("prompt_tokens", about.Prompt), slog.Int("cached_tokens", about.Details.Cached),
-			slog.Int("completion_tokens", about.Completion)}
+			slog.Int("completion_tokens", about.Completion), slog.String("model", about.model)}
 	}
 	return r.WithContext(context.WithValue(r.Context(), recordKey{}, about))
 }
@@ -73,42 +65,20 @@ func recordOf(ctx context.Context) *record {
 	return &record{Record: &api.Record{}}
 }
 
-type modelInfo struct {
-	ID      string `json:"id"`
-	Object  string `json:"object"`
-	Created int64  `json:"created"`
-	OwnedBy string `json:"owned_by"`
-}
-
-func (s *Server) models(w http.ResponseWriter, r *http.Request) {
-	m := modelInfo{s.name, "model", s.started.Unix(), "rlx"}
-	switch r.PathValue("name") {
-	case "":
-		answer(w, map[string]any{"object": "list", "data": []modelInfo{m}})
-	case m.ID:
-		answer(w, m)
-	default:
-		fail(w, &failure{http.StatusNotFound, "the model does not exist; this server has " + m.ID, "model",
-			"model_not_found"})
-	}
-}
-
 // A failure is an error as the API has it.
 type failure struct {
 	status         int
 	message, param string
 	code           string
+	retry          int // seconds until the client may try again; 0 if that is not known
 }
 
 func (f *failure) Error() string { return f.message }
 
 // refuse returns the failure for a parameter that is wrong or not supported.
 func refuse(param, message string) *failure {
-	return &failure{http.StatusBadRequest, param + ": " + message, param, "invalid_value"}
+	return &failure{http.StatusBadRequest, param + ": " + message, param, "invalid_value", 0}
 }
-
-// statusClientGone is what nginx logs for clients that have gone. No client sees it.
-const statusClientGone = 499
 
 // failureOf returns the failure for an error.
 func failureOf(err error) *failure {
@@ -117,25 +87,33 @@ func failureOf(err error) *failure {
 	case errors.As(err, &f):
 		return f
 	case errors.Is(err, ErrBusy):
-		return &failure{http.StatusTooManyRequests, err.Error(), "", "server_busy"}
+		return &failure{http.StatusTooManyRequests, err.Error(), "", "server_busy", 0}
+	case errors.Is(err, ErrTokens):
+		return tokensFailure(err)
 	case errors.Is(err, ErrClient):
-		return &failure{http.StatusTooManyRequests, err.Error(), "", "rate_limit_exceeded"}
+		return &failure{http.StatusTooManyRequests, err.Error(), "", "rate_limit_exceeded", 0}
 	case errors.Is(err, errDraining):
-		return &failure{http.StatusServiceUnavailable, err.Error(), "", "server_ending"}
-	case errors.Is(err, context.Canceled):
-		return &failure{statusClientGone, "the client has gone", "", "cancelled"}
+		return &failure{http.StatusServiceUnavailable, err.Error(), "", "server_ending", 0}
 	case errors.Is(err, text.ErrContext):
-		return &failure{http.StatusBadRequest, err.Error(), "messages", "context_length_exceeded"}
-	case errors.Is(err, rlx.ErrUsage), errors.Is(err, rlx.ErrInput), errors.Is(err, text.ErrText):
-		return &failure{http.StatusBadRequest, err.Error(), "", "invalid_value"}
-	case errors.Is(err, rlx.ErrMemory), errors.Is(err, rlx.ErrLost):
-		return &failure{http.StatusServiceUnavailable, err.Error(), "", "server_error"}
+		return &failure{http.StatusBadRequest, err.Error(), "messages", "context_length_exceeded", 0}
+	case errors.Is(err, text.ErrText):
+		return &failure{http.StatusBadRequest, err.Error(), "", "invalid_value", 0}
 	}
-	var e *diag.Error
-	if errors.As(err, &e) && e.Code.Exit() == 3 { // such as a conversation that the chat template rejects
-		return &failure{http.StatusBadRequest, err.Error(), "", "invalid_value"}
+	status, message := api.StatusOf(err)
+	if status == http.StatusInternalServerError {
+		var e *diag.Error
+		if errors.As(err, &e) && e.Code.Exit() == 3 { // such as a conversation that the chat template rejects
+			status = http.StatusBadRequest
+		}
 	}
-	return &failure{http.StatusInternalServerError, err.Error(), "", "server_error"}
+	code := "server_error"
+	switch status {
+	case api.StatusClientGone:
+		code = "cancelled"
+	case http.StatusBadRequest:
+		code = "invalid_value"
+	}
+	return &failure{status, message, "", code, 0}
 }
 
 type errorBody struct {
@@ -158,7 +136,19 @@ func (f *failure) body() (b errorBody) {
 	return b
 }
 
+// tokensFailure returns the failure for a client that has used its tokens.
+func tokensFailure(err error) *failure {
+	f := &failure{status: http.StatusTooManyRequests, message: err.Error(), code: "rate_limit_exceeded"}
+	if e, ok := errors.AsType[*tokensError](err); ok {
+		f.retry = e.seconds()
+	}
+	return f
+}
+
 func fail(w http.ResponseWriter, f *failure) {
+	if f.retry > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(f.retry))
+	}
 	api.Reply(w, f.status, f.body(), writeTimeout)
 }
 
@@ -177,12 +167,13 @@ func read(w http.ResponseWriter, r *http.Request, v any) error {
 	case errors.As(err, &f):
 		return f
 	case errors.As(err, &large):
-		return &failure{http.StatusRequestEntityTooLarge, "the request has more than 16 MiB", "", "request_too_large"}
+		return &failure{http.StatusRequestEntityTooLarge, "the request has more than 16 MiB", "", "request_too_large",
+			0}
 	case err != nil:
-		return &failure{http.StatusBadRequest, "the body is no request in JSON: " + err.Error(), "", "invalid_json"}
+		return &failure{http.StatusBadRequest, "the body is no request in JSON: " + err.Error(), "", "invalid_json", 0}
 	}
 	if d.More() {
-		return &failure{http.StatusBadRequest, "the body has more than one JSON value", "", "invalid_json"}
+		return &failure{http.StatusBadRequest, "the body has more than one JSON value", "", "invalid_json", 0}
 	}
 	http.NewResponseController(w).SetReadDeadline(time.Time{})
 	return nil

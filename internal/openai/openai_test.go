@@ -73,6 +73,7 @@ func bothWays(t *testing.T, test func(t *testing.T, model string)) {
 type fixture struct {
 	*httptest.Server
 	engine   *Engine
+	models   Models
 	sessions []*rlx.Session // that the engine has opened
 }
 
@@ -93,7 +94,8 @@ func serve(t *testing.T, model string, l Limits, o api.Options) *fixture {
 	}
 	f.engine = engine
 	server := api.New(o)
-	Add(server, m, engine, "demo")
+	f.models.Put("demo", m, engine, nil)
+	f.models.Add(server)
 	f.Server = httptest.NewServer(server)
 	t.Cleanup(f.Close)
 	return f

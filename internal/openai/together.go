@@ -168,7 +168,9 @@ func (t *together) step(members, joining []*member) error {
 	}
 	if n := t.batch.Len(); n > 0 {
 		start := time.Now()
-		if err := t.batch.Step(ctx); err != nil {
+		err := t.batch.Step(ctx)
+		traceStep(members, start, err)
+		if err != nil {
 			t.batch.Close()
 			t.batch, t.of = nil, nil
 			return err

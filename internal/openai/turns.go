@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/rlx-go/rlx"
 	"github.com/rlx-go/rlx/text"
 )
@@ -31,6 +33,9 @@ func (e *turns) generate(ctx context.Context, prompt []int, o text.Options) (*te
 	g, err := e.take(ctx, s, prompt)
 	if err != nil {
 		return nil, err
+	}
+	if trace.SpanFromContext(ctx).IsRecording() {
+		o.Runner = tracedRunner{s}
 	}
 	cached := len(g.IDs())
 	r, err := g.Generate(ctx, prompt[cached:], o)

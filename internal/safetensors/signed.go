@@ -63,7 +63,7 @@ func Write(w io.Writer, meta map[string]string, items []Item) error {
 }
 
 // Signed divides the tensors of a signed file, as Parse returns them: those before the digest, and the offset of the
-// digest. ok is false if the last tensor is no digest.
+// digest. ok is false if the last tensor is not a digest.
 func Signed(all []Tensor) (rest []Tensor, digest int64, ok bool) {
 	n := len(all) - 1
 	if n < 0 || all[n].Name != DigestName || all[n].Size != sha256.Size {

@@ -146,7 +146,7 @@ func (v *View) place(m [][]float64) error {
 	across := cross(down, forward)
 	volume := math.Sqrt(dot(down, down) * dot(forward, forward) * dot(right, right))
 	if !(dot(across, right) > 0.9*volume) || volume < 1e-9 {
-		return errors.New("transform_matrix is no rotation")
+		return errors.New("transform_matrix is not a rotation")
 	}
 	v.Forward = unit(forward)
 	v.Right = unit(across)

@@ -149,8 +149,8 @@ func TestBad(t *testing.T) {
 		{"json", `{"w":8,"h":6,"fl_x":3,"camera_model":"OPENCV_FISHEYE","frames":[{"file_path":"a"}]}`, "fish eye"},
 		{"json", identity(`[[1,0,0,1]]`), "has 1 rows"},
 		{"json", identity(`[[1,0,0],[1],[2]]`), "a row of 3 numbers"},
-		{"json", identity(`[[-1,0,0,1],[0,1,0,2],[0,0,1,3]]`), "is no rotation"},
-		{"json", identity(`[[0,0,0,0],[0,0,0,0],[0,0,0,0]]`), "is no rotation"},
+		{"json", identity(`[[-1,0,0,1],[0,1,0,2],[0,0,1,3]]`), "is not a rotation"},
+		{"json", identity(`[[0,0,0,0],[0,0,0,0],[0,0,0,0]]`), "is not a rotation"},
 	} {
 		if err := parse[c.file](c.text); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s %q: error is %v; want %q", c.file, c.text, err, c.want)

@@ -96,7 +96,7 @@ func (d *decoder) mixture(s nn.Scope, x *ir.Node) *ir.Node {
 	used := ir.Static(n.used)
 	rows, ok := tokens.Mul(used)
 	if !ok {
-		panic("BUG: llm: B*T*experts is no size")
+		panic("BUG: llm: B*T*experts is not a size")
 	}
 	flat := op.Reshape(x, ir.Shape{tokens, ir.Static(d.width)})
 

@@ -65,11 +65,11 @@ func (f *File) parse(r io.ReaderAt, size int64) (err error) {
 	f.data, f.size = r, size
 	// Subgraphs are nested messages, whose depth readModel bounds.
 	if f.proto, f.inline, err = readModel(r, size); err != nil {
-		return f.errorf("is no ONNX model: %w", err)
+		return f.errorf("is not an ONNX model: %w", err)
 	}
 	switch v := f.proto.GetIrVersion(); {
 	case f.proto.GetGraph() == nil:
-		return f.errorf("is no ONNX model: it has no graph")
+		return f.errorf("is not an ONNX model: it has no graph")
 	case v < 3:
 		return f.errorf("has IR version %d; allowed are 3 and later", v).WithHint(
 			"convert it with onnx.version_converter, or export the model again")
@@ -251,7 +251,7 @@ func (f *File) beside(location string) (*os.File, error) {
 	case err != nil:
 		return nil, f.errorf("external data %s cannot be read: %w", location, err)
 	case !info.Mode().IsRegular():
-		return nil, f.errorf("external data %s is no regular file", location)
+		return nil, f.errorf("external data %s is not a regular file", location)
 	}
 	x, err := root.Open(filepath.FromSlash(location))
 	if err != nil {

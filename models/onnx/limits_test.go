@@ -138,7 +138,7 @@ func TestDeepGraphs(t *testing.T) {
 	for _, c := range []struct {
 		depth int
 		want  string
-	}{{60, ""}, {70, "nested more than 64 deep"}, {1000, "is no ONNX model"}} {
+	}{{60, ""}, {70, "nested more than 64 deep"}, {1000, "is not an ONNX model"}} {
 		within(t, 200, func() {
 			f, err := Decode("m.onnx", nested(c.depth))
 			if err == nil {

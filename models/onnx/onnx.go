@@ -24,8 +24,8 @@ type Options struct {
 	// Sizes gives dimensions that the model leaves open a size or a range. The names are those of the model (its
 	// dim_param), or INPUT_AXIS for a dimension without a name, such as image_0.
 	Sizes map[string]Range
-	// Values gives inputs a value at compile time. They are no inputs of the method. Models need it whose inputs decide
-	// shapes, such as the axes of a reduction.
+	// Values gives inputs a value at compile time. They are not inputs of the method. It is for models whose inputs
+	// decide shapes, such as the axes of a reduction.
 	Values map[string][]float64
 	// Method is the name of the method. Empty means "main".
 	Method string

@@ -176,7 +176,7 @@ func constantOp(n *node) []*value {
 		switch a.GetName() {
 		case "value":
 			if a.GetT() == nil {
-				n.fail("attribute value is no tensor")
+				n.fail("attribute value is not a tensor")
 			}
 			x, err := n.b.file.newInitializer(a.GetT())
 			if err != nil {

@@ -26,7 +26,7 @@ var _ = arch.Register(arch.Architecture{
 var landmarks = []string{
 	"image_encoder.trunk.pos_embed_window", "image_encoder.trunk.patch_embed.proj.weight",
 	"image_encoder.neck.convs.0.conv.weight", "no_mem_embed",
-	"prompt_encoder.not_a_point_embed.weight", "mask_decoder.obj_score_token.weight", "mask_decoder.conv_s0.weight",
+	"mask_decoder.obj_score_token.weight", "mask_decoder.conv_s0.weight",
 }
 
 func recognise(c arch.Checkpoint) arch.Evidence {

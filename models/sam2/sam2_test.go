@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/rlx-go/rlx/core/device"
@@ -17,7 +18,6 @@ import (
 	"github.com/rlx-go/rlx/internal/tensortest"
 	"github.com/rlx-go/rlx/models/arch"
 	"github.com/rlx-go/rlx/models/nn"
-	"github.com/rlx-go/rlx/models/promptable"
 	"github.com/rlx-go/rlx/models/weights"
 	"github.com/rlx-go/rlx/plugins/cpu/backend"
 )
@@ -66,21 +66,6 @@ func image(c modeltest.SAM) map[string]*tensor.Array {
 	return map[string]*tensor.Array{"image": c.Image}
 }
 
-// golden reads a result of a case with its channels last, if it has them first.
-func golden(t *testing.T, name, result string, first bool) *tensor.Array {
-	t.Helper()
-	x := tensortest.Golden(t, goldens+name+"/golden.safetensors:"+result)
-	if !first {
-		return x
-	}
-	c, h, w := x.Shape[1], x.Shape[2], x.Shape[3]
-	out := tensor.NewArray(x.DType, 1, h, w, c)
-	for i := range out.Floats {
-		out.Floats[i] = x.Floats[i%c*h*w+i/c]
-	}
-	return out
-}
-
 // TestStages compares the results of every stage of the backbone and of every level of the neck.
 func TestStages(t *testing.T) {
 	for _, name := range cases {
@@ -107,19 +92,15 @@ func TestStages(t *testing.T) {
 			t.Errorf("%s: %d results; want 4 stages and 3 levels", name, len(out))
 		}
 		for result, x := range out {
-			tensortest.Near(t, name+" "+result, x, golden(t, name, result, result[:5] == "level"), 1e-5)
+			var want *tensor.Array
+			if strings.HasPrefix(result, "level") {
+				want = c.ChannelsLast(t, result)
+			} else {
+				want = tensortest.Golden(t, goldens+name+"/golden.safetensors:"+result)
+			}
+			tensortest.Near(t, name+" "+result, x, want, 1e-5)
 		}
 	}
-}
-
-// embeddings returns the inputs of decode that encode gives.
-func embeddings(t *testing.T, name string) map[string]*tensor.Array {
-	t.Helper()
-	out := map[string]*tensor.Array{"embeddings": golden(t, name, "embeddings", false)}
-	for _, f := range promptable.FinerNames {
-		out[f] = golden(t, name, f, true)
-	}
-	return out
 }
 
 // method returns a method of a model.
@@ -141,8 +122,8 @@ func set(p modeltest.SAMPrompt) []string {
 }
 
 // inputs returns the inputs of a prompt, with what is known about the image.
-func inputs(t *testing.T, name string, p modeltest.SAMPrompt) map[string]*tensor.Array {
-	in := embeddings(t, name)
+func inputs(t *testing.T, c modeltest.SAM, p modeltest.SAMPrompt) map[string]*tensor.Array {
+	in := c.Features(t)
 	maps.Copy(in, p.Inputs)
 	return in
 }
@@ -157,7 +138,7 @@ func TestGolden(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := embeddings(t, name)
+		want := c.Features(t)
 		if len(out) != len(want) {
 			t.Errorf("%s: encode gives %d results; want %d", name, len(out), len(want))
 		}
@@ -166,7 +147,7 @@ func TestGolden(t *testing.T) {
 		}
 		for _, p := range c.Prompts {
 			m := modeltest.Build(t, s, c.Config, set(p)...)
-			out, err := interp.Run(method(t, m, "decode"), map[string]int64{"N": int64(p.Points)}, inputs(t, name, p),
+			out, err := interp.Run(method(t, m, "decode"), map[string]int64{"N": int64(p.Points)}, inputs(t, c, p),
 				params(s))
 			if err != nil {
 				t.Fatal(err)
@@ -194,7 +175,7 @@ func TestTargets(t *testing.T) {
 				defer x.Close()
 				return devicetest.Once(t, x, p, syms, in)
 			}
-			out, want := run("encode", nil, image(c)), embeddings(t, name)
+			out, want := run("encode", nil, image(c)), c.Features(t)
 			for result, x := range want {
 				tensortest.Near(t, name+" "+result+" on "+target.Name, out[result], x, 1e-5)
 			}
@@ -202,13 +183,13 @@ func TestTargets(t *testing.T) {
 				if p.Delta != 0 {
 					continue
 				}
-				out := run("decode", map[string]int64{"N": int64(p.Points)}, inputs(t, name, p))
+				out := run("decode", map[string]int64{"N": int64(p.Points)}, inputs(t, c, p))
 				p.Check(t, out, 2e-5)
 				if p.Name != "point" {
 					continue
 				}
 				// The same prompt twice in one run.
-				in := inputs(t, name, p)
+				in := inputs(t, c, p)
 				delete(in, "mask")
 				for _, x := range []string{"points", "labels"} {
 					one := in[x]

@@ -251,7 +251,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestCompressed builds a compressed file, and refuses one with a range that is no number.
+// TestCompressed builds a compressed file, and refuses one with a range that is not a number.
 func TestCompressed(t *testing.T) {
 	const path = "../../internal/ply/testdata/harmonics.compressed.ply"
 	m, err := compile.Load(t.Context(), path, compile.Options{})

@@ -47,7 +47,7 @@ func ParseFit(mode string) (Fit, error) {
 		case key == "splats" && !valued:
 		case key == "splats":
 			if f.Splats, err = strconv.Atoi(value); err != nil || f.Splats < 1 || f.Splats > MaxFit {
-				return f, bad("%q is no number of splats; allowed are 1 to %d", value, MaxFit)
+				return f, bad("%q is not a number of splats; allowed are 1 to %d", value, MaxFit)
 			}
 		case key == "degree":
 			if f.Degree, err = strconv.Atoi(value); err != nil || f.Degree < 0 || f.Degree > 3 {

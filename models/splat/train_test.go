@@ -112,11 +112,11 @@ func TestParseFit(t *testing.T) {
 			t.Errorf("%s: %+v, %v; want %+v", mode, f, err, want)
 		}
 	}
-	for mode, want := range map[string]string{"": "takes splats=N", "splats=0": "is no number of splats",
-		"splats=x": "is no number", "degree=1": "takes splats=N", "splats,degree=4": "allowed are 0 to 3",
+	for mode, want := range map[string]string{"": "takes splats=N", "splats=0": "is not a number of splats",
+		"splats=x": "is not a number", "degree=1": "takes splats=N", "splats,degree=4": "allowed are 0 to 3",
 		"splats,dssim=NaN": "allowed are 0 to 1", "splats,splats": "once", "splats,points=3": `"points=3" is unknown`,
 		"splats,begin=1": "begin is", "splats=5,begin=6": "allowed are 1 to N", "splats=5,begin=0": "allowed are 1 to N",
-		"splats=99999999": "is no number of splats", "decoder": "takes splats=N"} {
+		"splats=99999999": "is not a number of splats", "decoder": "takes splats=N"} {
 		if _, err := ParseFit(mode); err == nil || !errors.Is(err, diag.Usage) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: error is %v; want %q", mode, err, want)
 		}

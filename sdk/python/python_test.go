@@ -124,7 +124,8 @@ func sample() []string {
 // ops.
 var fewOps = []string{"-o", "add", "-o", "matmul", "-o", "softmax"}
 
-// TestConformance: the example passes the checks of the suite in shared memory, and those of a few ops in chunks.
+// TestConformance checks that the example passes the checks of the suite in shared memory, and those of a few ops in
+// chunks.
 func TestConformance(t *testing.T) {
 	_, backend := numpy(t)
 	all := sample()
@@ -143,8 +144,8 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// TestWithoutMapping: a backend that reads and writes the shared region and the artifact only by pread and pwrite
-// passes the suite.
+// TestWithoutMapping checks that a backend that reads and writes the shared region and the artifact only by pread and
+// pwrite passes the suite.
 func TestWithoutMapping(t *testing.T) {
 	t.Parallel()
 	dir, backend := numpy(t)
@@ -241,7 +242,7 @@ def weights(fd, offset, size):
 service.Region, service.map_weights = Region, weights
 `
 
-// TestExample: the numpy backend draws the demo's mask and generates the same text as Transformers.
+// TestExample checks that the numpy backend draws the demo's mask and generates the same text as Transformers.
 func TestExample(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compiles and runs the demo models")
@@ -312,8 +313,8 @@ func overlap(t *testing.T, paths ...string) float64 {
 	return float64(both) / float64(max(either, 1))
 }
 
-// TestLoop: a loop of 100,000 iterations is one step with a short file, reads a weight, and ends with the error of an
-// iteration.
+// TestLoop checks that a loop of 100,000 iterations is one step with a short file, reads a weight, and ends with the
+// error of an iteration.
 func TestLoop(t *testing.T) {
 	t.Parallel()
 	dir, backend := numpy(t)
@@ -405,7 +406,7 @@ serve(b)
 	}
 }
 
-// TestTutorial: the programs and the commands of two pages work in their order.
+// TestTutorial checks that the programs and the commands of two pages work in their order.
 func TestTutorial(t *testing.T) {
 	for _, page := range []string{"backend-tutorial.md", "custom-ops.md"} {
 		t.Run(page, func(t *testing.T) { tutorial(t, page) })

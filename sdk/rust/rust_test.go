@@ -57,8 +57,8 @@ func build(t *testing.T) (bin string) {
 	return bin
 }
 
-// TestMessages: src/proto has every field of the protocol. The test needs no Rust, so it fails for everybody who
-// changes the protocol but not the crate.
+// TestMessages checks that src/proto has every field of the protocol. The test needs no Rust, so it fails for everybody
+// who changes the protocol but not the crate.
 func TestMessages(t *testing.T) {
 	source, err := os.ReadFile("src/proto/rlx.v1.rs")
 	if err != nil {
@@ -97,7 +97,7 @@ func has(body string, f protoreflect.FieldDescriptor) bool {
 	return regexp.MustCompile(fmt.Sprintf(`tag = "%d"\)\]\s*pub (r#)?%s:`, f.Number(), f.Name())).MatchString(body)
 }
 
-// TestCrate: format, lints, documentation, unit tests and the examples in the documentation.
+// TestCrate checks format, lints, documentation, unit tests and the examples in the documentation.
 func TestCrate(t *testing.T) {
 	target := cargo(t)
 	for _, args := range []string{"fmt --check", "clippy --all-targets --locked -- -D warnings", "test --locked"} {
@@ -105,7 +105,7 @@ func TestCrate(t *testing.T) {
 	}
 }
 
-// TestExample: the example passes the whole conformance suite over both transports, in the sandbox.
+// TestExample checks that the example passes the whole conformance suite over both transports, in the sandbox.
 func TestExample(t *testing.T) {
 	target, bin := cargo(t), build(t)
 	run(t, ".", bin, target, "cargo", "build", "--locked", "--example", "rlx-backend-loops")
@@ -117,7 +117,7 @@ func TestExample(t *testing.T) {
 	}
 }
 
-// TestLoop: a loop is one step of the example, whose body reads a weight; an error names the iteration.
+// TestLoop checks that a loop is one step of the example, whose body reads a weight; an error names the iteration.
 func TestLoop(t *testing.T) {
 	target, bin, dir := cargo(t), build(t), t.TempDir()
 	run(t, ".", bin, target, "cargo", "build", "--locked", "--example", "rlx-backend-loops")
@@ -160,7 +160,7 @@ return y=y
 	}
 }
 
-// TestTutorial: the files and commands of the Rust part of docs/backend-tutorial.md work in their order.
+// TestTutorial checks that the files and commands of the Rust part of docs/backend-tutorial.md work in their order.
 func TestTutorial(t *testing.T) {
 	target, bin, dir := cargo(t), build(t), t.TempDir()
 	sdk, err := filepath.Abs(".")

@@ -16,7 +16,11 @@ func open(*testing.T) device.Backend { return Backend{} }
 
 // TestConformance runs the conformance suite on the backend in this process.
 func TestConformance(t *testing.T) {
-	devicetest.Run(t, open, devicetest.Options{MustHave: true, Compile: compile})
+	opts := devicetest.Options{MustHave: true, Compile: compile}
+	if testing.Short() { // in an emulator, which is slow
+		opts.Ops = 0.4
+	}
+	devicetest.Run(t, open, opts)
 }
 
 var (

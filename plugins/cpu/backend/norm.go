@@ -1,6 +1,8 @@
 package backend
 
 import (
+	"slices"
+
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
@@ -105,15 +107,32 @@ var _ = register(
 var _ = register(kernel{op: "batch_norm", takes: "(f32...)",
 	scratch: func(_ *pool.Pool, n *ir.Node, _ product.Precision) pool.Size {
 		shape := n.Graph.Syms.Largest(n.Type.Shape)
-		return norm.BatchNormScratch(shape[1], tensor.Numel(shape[2:]))
+		r := norm.BatchNormScratch(shape[1], tensor.Numel(shape[2:]))
+		if keepsBatchNorm(n) {
+			r.Packed = norm.BatchNormKeptSize(shape[1], tensor.Numel(shape[2:]))
+		}
+		return r
 	},
-	run: func(c *call) error {
-		shape := c.out.Shape
-		norm.BatchNorm(c.pool, f32(c.out), f32(c.in[0]), f32(c.in[1]), f32(c.in[2]), f32(c.in[3]), f32(c.in[4]),
-			shape[0], shape[1],
-			tensor.Numel(shape[2:]), float32(c.node.Attrs.(op.BatchNormAttrs).Eps))
-		return nil
+	prepare: func(n *ir.Node) func(*call) error {
+		g := norm.BatchNormArgs{Eps: float32(n.Attrs.(op.BatchNormAttrs).Eps)}
+		if keepsBatchNorm(n) {
+			g.Kept = new(norm.BatchNormKept)
+		}
+		return always(func(c *call) {
+			shape := c.out.Shape
+			g.Batch, g.Channels, g.Area = shape[0], shape[1], tensor.Numel(shape[2:])
+			g.Dst, g.X, g.Gamma, g.Beta = f32(c.out), f32(c.in[0]), f32(c.in[1]), f32(c.in[2])
+			g.Mean, g.Variance = f32(c.in[3]), f32(c.in[4])
+			if g.Batch*g.Area > 0 {
+				norm.BatchNorm(c.pool, &g)
+			}
+		})
 	}})
+
+// keepsBatchNorm reports whether the operands of a batch norm but the first are the same in every run.
+func keepsBatchNorm(n *ir.Node) bool {
+	return !slices.ContainsFunc(n.In[1:], func(x *ir.Node) bool { return param(x) == nil })
+}
 
 var (
 	_ = register(softmax("softmax", false))

@@ -191,11 +191,11 @@ func (a *api) describe(l library, i, version int32) (*adapter, error) {
 		// shaders compute offsets in 32 bits
 		Binding: maxBinding, Buffer: 1 << 46, Bindings: 256, Groups: maxGroups, Clock: true, Keeps: true,
 		Shaders: a.few,
-		Kernels: kernels.Limits{WorkgroupStorage: workgroupStorage,
+		Kernels: kernels.Limits{WorkgroupStorage: workgroupStorage, Keeps: true,
 			Own: matrix.Kernels(d.matrix)},
 	}
 	if d.limits.Kernels.Own != nil {
-		d.limits.Precisions = []string{"bf16"}
+		d.limits.Precisions = matrix.Precisions()
 	}
 	return d, nil
 }

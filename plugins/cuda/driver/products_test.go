@@ -54,16 +54,19 @@ func (c product) graph() *ir.Graph {
 	return g
 }
 
-// round rounds to bf16, as the kernels do with operands.
-func round(v float64) float64 {
-	a := tensor.NewArray(dtype.BF16, 1)
-	a.Floats[0] = float64(float32(v))
-	a.Round()
-	return a.Floats[0]
+// rounded returns values rounded to the type of a precision, as the kernels do with operands.
+func rounded(a *tensor.Array, precision string) *tensor.Array {
+	d, _ := dtype.Parse(precision)
+	out := tensor.NewArray(d, a.Shape...)
+	for i, v := range a.Floats {
+		out.Floats[i] = float64(float32(v))
+	}
+	out.Round()
+	return out
 }
 
-// TestProducts compares products at bf16 with sums in float64 of the rounded operands. The bound is that of f32 sums
-// in any order.
+// TestProducts compares products at bf16 and f16 with sums in float64 of the rounded operands. The bound is that of f32
+// sums in any order.
 func TestProducts(t *testing.T) {
 	nt := op.FusedMatMulAttrs{TransB: true}
 	act := func(a op.FusedMatMulAttrs, name string) op.FusedMatMulAttrs {
@@ -73,6 +76,7 @@ func TestProducts(t *testing.T) {
 	list := []product{
 		{1, 128, 128, 64, dtype.F32, nt, false, false, true},
 		{1, 128, 128, 256, dtype.BF16, nt, false, false, true},
+		{1, 512, 256, 8192, dtype.BF16, act(nt, "gelu"), true, true, true}, // large devices divide K
 		{1, 256, 512, 1024, dtype.F32, act(nt, "gelu"), true, true, true},
 		{1, 131, 197, 257, dtype.F32, act(nt, "gelu_tanh"), true, true, true},
 		{1, 67, 133, 1029, dtype.BF16, act(nt, "silu"), true, false, true},
@@ -87,15 +91,15 @@ func TestProducts(t *testing.T) {
 		{1, 1000, 2304, 768, dtype.BF16, nt, true, false, true},
 	}
 	for i, c := range list {
-		t.Run(c.String(), func(t *testing.T) { c.test(t, uint64(i)) })
+		for _, p := range matrix.Precisions() {
+			t.Run(p+"/"+c.String(), func(t *testing.T) { c.testOn(t, shared, p, uint64(i)) })
+		}
 	}
 }
 
-func (c product) test(t *testing.T, seed uint64) { c.testOn(t, shared, seed) }
-
-func (c product) testOn(t *testing.T, on device.Backend, seed uint64) {
+func (c product) testOn(t *testing.T, on device.Backend, precision string, seed uint64) {
 	g := c.graph()
-	r := loadOn(t, on, g, "bf16")
+	r := loadOn(t, on, g, precision)
 	rng := rand.New(rand.NewPCG(seed, 5))
 	in := map[string]*tensor.Array{}
 	for _, n := range r.program.Graph.Inputs() {
@@ -113,12 +117,7 @@ func (c product) testOn(t *testing.T, on device.Backend, seed uint64) {
 	for name, a := range in {
 		r.set(name, a)
 	}
-	for i := range in["x"].Floats {
-		x.Floats[i] = round(x.Floats[i])
-	}
-	for i := range w.Floats {
-		w.Floats[i] = round(w.Floats[i])
-	}
+	in["x"], in["w"] = rounded(x, precision), rounded(w, precision)
 	for round := range 3 { // the third is a graph
 		y := r.run(t)
 		wrong, most := c.compare(in, y)
@@ -240,9 +239,14 @@ func seconds(b *testing.B, a *api, s [3]int, few int) float64 {
 		r.set(n.Name, a)
 	}
 	r.run(b)
+	return fastest(b, r.exe)
+}
+
+// fastest returns the least time of a repetition of a program that has run, by the device's clock.
+func fastest(b *testing.B, exe device.Executable) float64 {
 	best := math.Inf(1)
 	for range 5 {
-		d, err := gpu.Repeat(r.exe, 20)
+		d, err := gpu.Repeat(exe, 20)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -275,7 +279,7 @@ func TestTiles(t *testing.T) {
 			{3, 131, 197, 700, dtype.F32, op.FusedMatMulAttrs{}, true, true, false},
 		} {
 			t.Run(fmt.Sprintf("%v %v/%d", tile, tile.Warpgroup, i), func(t *testing.T) {
-				c.testOn(t, gpu.New(withTile(tile)), uint64(i))
+				c.testOn(t, gpu.New(withTile(tile)), "bf16", uint64(i))
 			})
 		}
 	}

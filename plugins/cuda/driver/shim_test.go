@@ -1,13 +1,19 @@
 package driver
 
 import (
+	"encoding/binary"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
+	"github.com/rlx-go/rlx/core/program"
+	"github.com/rlx-go/rlx/core/sched"
+	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/plugins/cuda/matrix"
 	"github.com/rlx-go/rlx/plugins/cuda/ptx"
 	"github.com/rlx-go/rlx/plugins/cuda/shim"
@@ -30,7 +36,9 @@ func interpreted(d matrix.Device, change func(text string) string) *gpu.Backend 
 			}
 			return k, ok
 		},
-		Limits: func(l *gpu.Limits) { l.Kernels.Own, l.Precisions = matrix.Kernels(d), []string{"bf16"} },
+		Limits: func(l *gpu.Limits) {
+			l.Kernels.Own, l.Kernels.Keeps, l.Precisions = matrix.Kernels(d), true, matrix.Precisions()
+		},
 	})
 }
 
@@ -46,12 +54,16 @@ func TestInterpretedProducts(t *testing.T) {
 				continue
 			}
 			d.Tile = &tile
-			on := interpreted(d, strings.Clone)
 			for i, c := range []product{
 				{1, 131, 197, 257, dtype.F32, gelu, true, true, true},
 				{2, 70, 66, 128, dtype.BF16, nt, false, false, false},
+				{1, 105, 68, 384, dtype.BF16, gelu, true, true, true},
 			} {
-				t.Run(fmt.Sprintf("%d/%s/%s", d.Capability, tile, c), func(t *testing.T) { c.testOn(t, on, uint64(i)) })
+				d.Splits = max(0, i-1) * 3
+				on := interpreted(d, strings.Clone)
+				p := matrix.Precisions()[i%2]
+				t.Run(fmt.Sprintf("%d/%s/%s/%s", d.Capability, tile, p, c),
+					func(t *testing.T) { c.testOn(t, on, p, uint64(i)) })
 			}
 		}
 	}
@@ -86,6 +98,57 @@ func TestInterpreterFinds(t *testing.T) {
 		_, err := r.exe.Run(t.Context(), device.Run{IO: r.io})
 		if !changed || err == nil || !strings.Contains(err.Error(), m.want) {
 			t.Errorf("%d without %s: changed %t, error %.300v; want %s", d.Capability, m.from, changed, err, m.want)
+		}
+	}
+}
+
+// TestInterpretedWeights: a weight is rounded before the first run, and again after it was replaced.
+func TestInterpretedWeights(t *testing.T) {
+	const m, n, k = 128, 64, 64
+	g := ir.NewGraph("weights")
+	x, w := op.Input(g, "x", ir.TypeOf(dtype.F32, m, k)), op.Param(g, "w", ir.TypeOf(dtype.F32, n, k))
+	g.Return("y", op.FusedMatMul(x, w, nil, nil, op.FusedMatMulAttrs{TransB: true}))
+	p, _, err := sched.Build(g, sched.Options{Target: "cpu",
+		Weights: func(string) (int64, bool) { return 0, true }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	on := interpreted(withMMA, strings.Clone)
+	w = p.Graph.Params()[0]
+	place := p.Places[w.ID]
+	weights := make([]byte, place.Offset+place.Size)
+	set := func(v float32) {
+		for i := range n * k {
+			binary.LittleEndian.PutUint32(weights[place.Offset+4*int64(i):], math.Float32bits(v))
+		}
+	}
+	set(1.001)
+	exe, err := on.Load(t.Context(), device.Load{Program: p, Weights: weights, Precision: "bf16"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer exe.Close()
+	b, err := program.NewBinder(p).Bind(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &graphRun{p, b, tensor.AlignedBytes(int(p.IOSize)), exe}
+	in := tensor.NewArray(dtype.F32, m, k)
+	for i := range in.Floats {
+		in.Floats[i] = 1
+	}
+	r.set("x", in)
+	for i, want := range []float64{k, k, 2 * k} {
+		if i == 2 {
+			set(2.001)
+			err := exe.(device.WeightSetter).SetWeights(t.Context(),
+				device.NewWeights{Params: []int{w.ID}, Weights: weights})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if y := r.run(t); y.Floats[0] != want || y.Floats[m*n-1] != want {
+			t.Errorf("run %d: %v; want %v", i, y.Floats[0], want)
 		}
 	}
 }

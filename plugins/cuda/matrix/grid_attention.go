@@ -48,7 +48,8 @@ const (
 // gridOf returns the attention of a node, or false if it does not run on matrix units.
 func gridOf(n *ir.Node, l kernels.Limits) (g grid, ok bool) {
 	a, isGrid := n.Attrs.(op.GridAttentionAttrs)
-	if !isGrid || l.Precision != "bf16" || n.Type.DType != dtype.F32 {
+	g.Type = narrow(l)
+	if !isGrid || g.Type == 0 || n.Type.DType != dtype.F32 {
 		return g, false
 	}
 	s, err := a.Sizes(n.InTypes())
@@ -81,17 +82,9 @@ func gridOf(n *ir.Node, l kernels.Limits) (g grid, ok bool) {
 }
 
 func (g grid) shaders() []kernels.Shader {
-	empty := func(c *kernels.Call) bool {
-		for _, d := range c.Out.Shape {
-			if d == 0 {
-				return true
-			}
-		}
-		return false
-	}
 	units := int(3 * g.part / 8)
 	pack := kernels.Shader{
-		Name: "bf16 windows", Body: packGridWGSL,
+		Name: "windows", Body: packGridWGSL,
 		Consts: struct {
 			D      int
 			Grid   gridText
@@ -99,7 +92,7 @@ func (g grid) shaders() []kernels.Shader {
 		}{g.D, g.Grid, g.Grid.padded()},
 		Bindings: []kernels.Binding{{Name: "x0", Operand: 0, Vec: 4, DType: dtype.F32},
 			{Name: "x1", Operand: 1, Vec: 4, DType: dtype.F32},
-			{Name: "y", Operand: kernels.Scratch, Vec: 4, DType: dtype.BF16}},
+			{Name: "y", Operand: kernels.Scratch, Vec: 4, DType: g.Type}},
 		Fields: []string{"units", "windows", "begin"},
 		Params: func(c *kernels.Call) []uint32 {
 			if empty(c) {
@@ -109,12 +102,12 @@ func (g grid) shaders() []kernels.Shader {
 		},
 		Groups: func(*kernels.Call) int { return ceilDiv(units, 256) },
 	}
-	blocks := g.blocks(int(g.windows) * g.Grid.Heads)
+	blocks := g.blocks(int(g.windows)*g.Grid.Heads, g.Grid.tokens())
 	bindings := []kernels.Binding{{Name: "packed", Operand: kernels.Scratch, DType: dtype.U32},
 		{Name: "y", Operand: kernels.Out, DType: dtype.F32}}
 	x := g.attentionText
 	attend := kernels.Shader{
-		Name: "bf16 attention", Consts: x, Bindings: bindings, Fields: attentionFields,
+		Name: "attention in windows", Consts: x, Bindings: bindings, Fields: attentionFields,
 		Source: func(views []kernels.View) (string, error) {
 			var err error
 			x := x

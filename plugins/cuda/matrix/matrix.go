@@ -11,6 +11,7 @@ import (
 	"maps"
 	"strings"
 
+	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/plugins/cuda/ptx"
 	"github.com/rlx-go/rlx/plugins/internal/gpu/kernels"
@@ -22,7 +23,9 @@ type Device struct {
 	Processors int
 	Shared     int // bytes of shared memory that a block can have
 
-	Tile *Tile // of products; nil for the kernel's choice
+	// Tests set these.
+	Tile   *Tile // of products; nil for the kernel's choice
+	Splits int   // parts into which their K is divided; 0 for the kernel's choice
 }
 
 // kernel makes a device's kernel for an op, or returns false if the device lacks what it needs.
@@ -52,6 +55,9 @@ func Kernels(d Device) map[string]kernels.Own {
 	return out
 }
 
+// Precisions are those that kernels of this package know.
+func Precisions() []string { return []string{"bf16", "f16"} }
+
 // magic begins the texts of this package. It is followed by the number of threads and the bytes of shared memory.
 const magic = "// rlx matrix kernel: "
 
@@ -69,6 +75,11 @@ func Kernel(text string) (k *ptx.Kernel, ok bool) {
 		panic("BUG: matrix: a text begins with " + rest[:min(len(rest), 60)])
 	}
 	return k, true
+}
+
+// narrow returns the type of 16 bits to which a precision rounds operands, or 0 if it does not.
+func narrow(l kernels.Limits) dtype.DType {
+	return map[string]dtype.DType{"bf16": dtype.BF16, "f16": dtype.F16}[l.Precision]
 }
 
 func ceilDiv(a, b int) int { return (a + b - 1) / b }

@@ -142,11 +142,31 @@ func TestAttention(t *testing.T) {
 	}
 }
 
+// TestSplits: the K of products with few tiles is divided where that pays.
+func TestSplits(t *testing.T) {
+	for _, c := range []struct {
+		m, n, k int64
+		shaders int
+	}{{512, 2048, 8192, 3}, {512, 256, 8192, 3}, {512, 8192, 2048, 2}, {4096, 4096, 4096, 2}, {4096, 768, 3072, 2}} {
+		g := ir.NewGraph("g")
+		n := op.FusedMatMul(op.Input(g, "x", ir.TypeOf(dtype.F32, c.m, c.k)),
+			op.Input(g, "w", ir.TypeOf(dtype.BF16, c.n, c.k)), nil, nil, op.FusedMatMulAttrs{TransB: true, Act: "gelu"})
+		g.Return("y", n)
+		list := shadersOf(devices["sm_90"], n, "bf16")
+		if len(list) != c.shaders {
+			t.Errorf("%v: %d shaders", c, len(list))
+		}
+		texts(t, list)
+		p, _ := devices["sm_90"].productOf(n, kernels.Limits{Precision: "bf16"})
+		t.Log(c, p.list)
+	}
+}
+
 // TestTiles: every device finds a tile that it has the memory for, and large products get large tiles.
 func TestTiles(t *testing.T) {
 	for name, d := range devices {
 		for _, s := range [][2]int{{1, 1}, {64, 64}, {512, 2048}, {4096, 4096}} {
-			tile := d.choose(s[0], s[1], 1)
+			tile, _ := d.choose(s[0], s[1], 1)
 			if d.Capability < 80 {
 				if tile.M != 0 {
 					t.Errorf("%s has a tile", name)

@@ -1,4 +1,5 @@
-// Rounds an operand of a product to bf16, in rows along K that are padded with zeros. An invocation writes four values.
+// Rounds an operand of a product to 16 bits, in rows along K that are padded with zeros. An invocation writes four
+// values.
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
         @builtin(local_invocation_index) local: u32) {

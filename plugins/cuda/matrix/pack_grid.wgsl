@@ -1,4 +1,4 @@
-// Rounds q, k and v of attention in windows to bf16: [part][window and head][token][dim]. An invocation writes four
+// Rounds q, k and v of attention in windows to 16 bits: [part][window and head][token][dim]. An invocation writes four
 // values.
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,

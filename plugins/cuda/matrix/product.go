@@ -17,8 +17,8 @@ var (
 	_ = register("dequant_matmul", products)
 )
 
-// products runs matrix products at precision bf16. Operands that are not rows of bf16 along K are first written to
-// scratch memory in that form, so that one kernel runs products of all types and layouts.
+// products runs matrix products at precisions bf16 and f16. Operands that are not rows of that type along K are first
+// written to scratch memory in that form, so that one kernel runs products of all types and layouts.
 func products(d Device) (kernels.Own, bool) {
 	return kernels.Own{
 		Shaders: func(n *ir.Node, l kernels.Limits) []kernels.Shader {
@@ -33,7 +33,11 @@ func products(d Device) (kernels.Own, bool) {
 			if !ok {
 				return 0
 			}
-			return p.left.scratch + p.right.scratch
+			return p.sums + p.sumBytes(p.Largest(n))
+		},
+		Kept: func(n *ir.Node, l kernels.Limits) int64 {
+			p, _ := d.productOf(n, l)
+			return p.right.kept
 		},
 	}, d.tiles() != nil
 }
@@ -49,7 +53,10 @@ type product struct {
 	kernels.Product
 	device      Device
 	node        *ir.Node
+	typ         dtype.DType // to which operands are rounded
 	left, right operand
+	list        []plan
+	sums        int64 // where sums over parts of K begin in scratch memory
 }
 
 // operand is an operand of a product.
@@ -60,21 +67,23 @@ type operand struct {
 	packed  bool  // it is rounded and copied to scratch memory
 	begin   int64 // in scratch memory
 	scratch int64 // bytes in scratch memory
+	kept    int64 // bytes in memory that is kept, if the operand is a weight
 }
 
 // productOf returns the product of a node, or false if it does not run on matrix units.
 func (d Device) productOf(n *ir.Node, l kernels.Limits) (x product, ok bool) {
 	p, ok := kernels.ProductOf(n)
-	if !ok || l.Precision != "bf16" || n.Type.DType != dtype.F32 || activations[p.Act] == nil {
+	x.typ = narrow(l)
+	if !ok || x.typ == 0 || n.Type.DType != dtype.F32 || activations[p.Act] == nil {
 		return x, false
 	}
-	x = product{Product: p, device: d, node: n}
+	x.Product, x.device, x.node = p, d, n
 	most := p.Largest(n)
 	if int64(most.M)*int64(most.N)*int64(most.K)*int64(most.Count) < leastWork {
 		return x, false
 	}
 	for i, across := range []bool{p.TransA, !p.TransB} {
-		o, ok := x.operand(i, across, most)
+		o, ok := x.operand(i, across, most, l.Keeps)
 		if !ok {
 			return x, false
 		}
@@ -84,12 +93,14 @@ func (d Device) productOf(n *ir.Node, l kernels.Limits) (x product, ok bool) {
 			x.right = o
 		}
 	}
+	x.sums = x.left.scratch + x.right.scratch
+	x.list = x.plans(most)
 	result := 4 * int64(most.Count) * int64(most.M) * int64(most.N)
-	return x, x.left.scratch+x.right.scratch <= mostBytes && result <= mostBytes
+	return x, x.sums+x.sumBytes(most) <= mostBytes && result <= mostBytes
 }
 
 // operand returns operand i. ok is false if the kernel does not take it. most are the largest sizes.
-func (p product) operand(i int, across bool, most kernels.ProductSizes) (o operand, ok bool) {
+func (p product) operand(i int, across bool, most kernels.ProductSizes, keeps bool) (o operand, ok bool) {
 	o = operand{node: i, across: across}
 	in := p.node.In[i]
 	t := in.Type
@@ -109,10 +120,14 @@ func (p product) operand(i int, across bool, most kernels.ProductSizes) (o opera
 	}
 	k := t.Shape[t.Rank()-1]
 	whole := k.IsStatic() && k.Const%depth == 0
-	o.packed = t.DType != dtype.BF16 || across || !whole || !kernels.BeginsAt(in, 16)
+	o.packed = t.DType != p.typ || across || !whole || !kernels.BeginsAt(in, 16)
 	if o.packed {
-		o.scratch = (2*int64(count)*int64(rows)*int64(padded(most.K)) + 255) &^ 255
-		o.begin = p.left.scratch
+		bytes := (2*int64(count)*int64(rows)*int64(padded(most.K)) + 255) &^ 255
+		if keeps && i == 1 && !t.DType.IsPacked() && kernels.IsWeight(in) {
+			o.kept = bytes
+		} else {
+			o.scratch, o.begin = bytes, p.left.scratch
+		}
 	}
 	return o, 4*int64(count)*int64(rows)*int64(most.K) <= mostBytes
 }
@@ -141,12 +156,15 @@ func sameShape(a, b ir.Shape) bool {
 }
 
 func (p product) shaders() (out []kernels.Shader) {
-	for _, o := range []operand{p.left, p.right} {
+	for _, o := range []operand{p.right, p.left} {
 		if o.packed {
 			out = append(out, p.pack(o))
 		}
 	}
-	return append(out, p.multiply())
+	for _, l := range p.list {
+		out = append(out, p.multiply(l)...)
+	}
+	return out
 }
 
 // stored are the rows of an operand in a call: lines of each matrix, and their strides in elements.
@@ -163,6 +181,14 @@ func (o operand) stored(s kernels.ProductSizes) stored {
 	return out
 }
 
+// memory is the operand position of what is rounded.
+func (o operand) memory() int {
+	if o.kept > 0 {
+		return kernels.Kept
+	}
+	return kernels.Scratch
+}
+
 // pack returns the shader that writes an operand to scratch memory.
 func (p product) pack(o operand) kernels.Shader {
 	in := p.node.In[o.node]
@@ -175,14 +201,14 @@ func (p product) pack(o operand) kernels.Shader {
 		x = kernels.Weights("x", p.node, o.node)
 	}
 	return kernels.Shader{
-		Name: "bf16 operand", Body: packWGSL,
+		Name: "operand", Body: packWGSL, Once: o.kept > 0,
 		Consts:   struct{ Fours, Across bool }{fours, o.across},
-		Bindings: []kernels.Binding{x, {Name: "y", Operand: kernels.Scratch, Vec: 4, DType: dtype.BF16}},
+		Bindings: []kernels.Binding{x, {Name: "y", Operand: o.memory(), Vec: 4, DType: p.typ}},
 		Fields:   []string{"rows", "lines", "quads", "k_size", "matrix", "line", "step", "begin"},
 		Params: func(c *kernels.Call) []uint32 {
 			s := p.Sizes(c)
 			r := o.stored(s)
-			if s.M*s.N*s.K*s.Count == 0 {
+			if r.lines*r.matrices*s.K == 0 || o.kept == 0 && s.M*s.N*s.Count == 0 {
 				return nil
 			}
 			return []uint32{uint32(r.lines * r.matrices), uint32(r.lines), uint32(padded(s.K) / 4), uint32(s.K),
@@ -196,12 +222,10 @@ func (p product) pack(o operand) kernels.Shader {
 	}
 }
 
-// multiply returns the shader of the product itself.
-func (p product) multiply() kernels.Shader {
-	most := p.Largest(p.node)
-	t := p.device.choose(most.M, most.N, most.Count)
+// multiply returns the shaders of the product itself, for the numbers of rows of a plan.
+func (p product) multiply(l plan) []kernels.Shader {
 	columns := p.node.Type.Shape[p.node.Type.Rank()-1]
-	x := productText{Tile: t, Act: p.Act, Bias: p.Bias >= 0, Residual: p.Residual >= 0,
+	x := productText{Tile: l.Tile, Type: p.typ, Act: p.Act, Bias: p.Bias >= 0, Residual: p.Residual >= 0,
 		Pairs: columns.IsStatic() && columns.Const%2 == 0}
 	var bindings []kernels.Binding
 	add := func(name string, operand int, d dtype.DType) {
@@ -209,9 +233,9 @@ func (p product) multiply() kernels.Shader {
 	}
 	for i, o := range []operand{p.left, p.right} {
 		if name := []string{"a", "b"}[i]; o.packed {
-			add(name, kernels.Scratch, dtype.U32)
+			add(name, o.memory(), dtype.U32)
 		} else {
-			add(name, o.node, dtype.BF16)
+			add(name, o.node, p.typ)
 		}
 	}
 	if x.Bias {
@@ -222,33 +246,53 @@ func (p product) multiply() kernels.Shader {
 		x.Pairs = x.Pairs && kernels.BeginsAt(p.node.In[p.Residual], 8)
 	}
 	add("y", kernels.Out, dtype.F32)
-	return kernels.Shader{
-		Name: "bf16 product", Consts: x, Bindings: bindings, Fields: productFields,
-		Source: func(views []kernels.View) (string, error) {
-			var err error
-			x := x
-			x.Skips, err = skips(bindings, views)
-			return x.text(), err
-		},
+	s := kernels.Shader{
+		Name: "product", Consts: x, Bindings: bindings, Fields: productFields, Source: x.source(bindings),
 		Params: func(c *kernels.Call) []uint32 {
 			s := p.Sizes(c)
-			if s.M*s.N*s.Count == 0 {
+			if s.M*s.N*s.Count == 0 || !l.takes(s) {
 				return nil
 			}
-			out := []uint32{uint32(t.groups(s.M, s.N, s.Count)), uint32(s.M), uint32(s.N), uint32(padded(s.K) / depth)}
-			for _, o := range []operand{p.left, p.right} {
-				r := o.stored(s)
-				row, matrix := padded(s.K)/8, r.lines*padded(s.K)/8
-				if r.matrices == 1 {
-					matrix = 0
-				}
-				out = append(out, uint32(o.begin/16), uint32(row), uint32(matrix))
-			}
-			return out
+			return p.params(l, s)
 		},
 		Groups: func(c *kernels.Call) int {
 			s := p.Sizes(c)
-			return t.groups(s.M, s.N, s.Count)
+			return l.groups(s.M, s.N, s.Count*l.splits)
 		},
 	}
+	if l.splits > 1 {
+		return p.divided(l, s, x)
+	}
+	return []kernels.Shader{s}
+}
+
+// source returns the function that makes the text of a shader with these bindings.
+func (x productText) source(bindings []kernels.Binding) func(views []kernels.View) (string, error) {
+	return func(views []kernels.View) (string, error) {
+		var err error
+		x := x
+		x.Skips, err = skips(bindings, views)
+		return x.text(), err
+	}
+}
+
+// params returns the values of productFields. Parts of K are like matrices that begin within the rows of another.
+func (p product) params(l plan, s kernels.ProductSizes) []uint32 {
+	k := padded(s.K) / l.splits
+	out := []uint32{uint32(l.groups(s.M, s.N, s.Count*l.splits)), uint32(s.M), uint32(s.N), uint32(k / depth)}
+	for _, o := range []operand{p.left, p.right} {
+		r := o.stored(s)
+		row, matrix := padded(s.K)/8, r.lines*padded(s.K)/8
+		switch {
+		case l.splits > 1:
+			matrix = k / 8
+		case r.matrices == 1:
+			matrix = 0
+		}
+		out = append(out, uint32(o.begin/16), uint32(row), uint32(matrix))
+	}
+	if l.splits > 1 {
+		return append(out, uint32(p.sums/16))
+	}
+	return append(out, 0)
 }

@@ -3,11 +3,14 @@ package matrix
 import (
 	"fmt"
 	"strings"
+
+	"github.com/rlx-go/rlx/core/dtype"
 )
 
-// productText generates the kernel of a product of bf16 operands whose rows lie along K, with sums in f32.
+// productText generates the kernel of a product of operands of 16 bits whose rows lie along K, with sums in f32.
 type productText struct {
 	Tile
+	Type           dtype.DType // of the operands
 	Act            string
 	Bias, Residual bool
 	Pairs          bool // the number of columns is even
@@ -15,8 +18,9 @@ type productText struct {
 }
 
 // productFields are the words of its parameters. Strides of rows, and of matrices in count products, are in units of 16
-// bytes, and so is where the operands begin.
-var productFields = []string{"groups", "m", "n", "parts", "a_at", "a_row", "a_matrix", "b_at", "b_row", "b_matrix"}
+// bytes, and so is where the operands and the result begin.
+var productFields = []string{"groups", "m", "n", "parts", "a_at", "a_row", "a_matrix", "b_at", "b_row", "b_matrix",
+	"y_at"}
 
 // rasterRows is the number of rows of tiles that blocks with consecutive numbers share, so that their operands stay in
 // the L2 cache.
@@ -60,6 +64,7 @@ func (x productText) text() string {
 	}
 	g.y = bind()
 	g.p = g.words(bind(), productFields)
+	g.y = g.get("d", "mad.wide.u32", "%s, 16, %s", g.p["y_at"], g.y)
 	g.placeTile()
 	g.addresses()
 	g.acc = g.regs("f", x.M*x.N/x.threads())
@@ -240,8 +245,8 @@ func (g *generated) warpgroups() func() {
 				t.add("add.u64 %s, %s, 2", a, a)
 				t.add("add.u64 %s, %s, 2", b, b)
 			}
-			t.add("wgmma.mma_async.sync.aligned.m64n%dk16.f32.bf16.bf16 {%s}, %s, %s, %s, 1, 1, 0, 0", g.N,
-				strings.Join(g.acc, ", "), a, b, always)
+			t.add("wgmma.mma_async.sync.aligned.m64n%dk16.f32.%[2]v.%[2]v {%[3]s}, %[4]s, %[5]s, %[6]s, 1, 1, 0, 0", g.N,
+				g.Type, strings.Join(g.acc, ", "), a, b, always)
 		}
 		t.add("wgmma.commit_group.sync.aligned")
 	}
@@ -300,8 +305,8 @@ func (g *generated) warps() func() {
 				for j := range g.N / 4 / 8 {
 					sums := strings.Join(g.sums(i, j), ", ")
 					r := right[j/2][j%2*2:]
-					t.add("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%s}, {%s}, {%s, %s}, {%s}", sums,
-						strings.Join(left[i], ", "), r[0], r[1], sums)
+					t.add("mma.sync.aligned.m16n8k16.row.col.f32.%[1]v.%[1]v.f32 {%[2]s}, {%[3]s}, {%[4]s, %[5]s}, {%[2]s}", g.Type,
+						sums, strings.Join(left[i], ", "), r[0], r[1])
 				}
 			}
 		}

@@ -74,13 +74,12 @@ func (d Device) tiles() []Tile {
 	return out
 }
 
-// choose returns the tile with the least estimated time for count products of m x n. The time is that of the processor
-// with the most blocks.
-func (d Device) choose(m, n, count int) (best Tile) {
+// choose returns the tile with the least estimated time for count products of m x n, and that time: it is that of the
+// processor with the most blocks, for each value of K, in a unit that Device.Processors and Tile.Rate define.
+func (d Device) choose(m, n, count int) (best Tile, least float64) {
 	if d.Tile != nil {
-		return *d.Tile
+		return *d.Tile, 0
 	}
-	least := 0.0
 	for _, t := range d.tiles() {
 		// a block alone on a processor has all of its rate if one is as many as fit, otherwise somewhat more than its
 		// share
@@ -99,5 +98,5 @@ func (d Device) choose(m, n, count int) (best Tile) {
 			best, least = t, seconds
 		}
 	}
-	return best
+	return best, least
 }

@@ -108,7 +108,7 @@ func (p *program) add(in *instruction, shared bool, args []string) error {
 func (m *machine) global(in *instruction, i int, lane int32, bytes uint64) []byte {
 	at := m.doubles[in.a[15-i]][lane] + uint64(in.offset[i])
 	if at&(bytes-1) != 0 {
-		m.fail(in, lane, "address %#x is no multiple of %d", at, bytes)
+		m.fail(in, lane, "address %#x is not a multiple of %d", at, bytes)
 		return nil
 	}
 	p := &m.pieces[in.piece]

@@ -13,7 +13,7 @@ type operation struct {
 	run   func(m *machine, in *instruction, lanes []int32)
 }
 
-// special holds the operands of mov.u32 that are no registers of the text.
+// special holds the operands of mov.u32 that are not registers of the text.
 var special = map[string]func(m *machine, in *instruction, lanes []int32){
 	"memory": func(m *machine, in *instruction, lanes []int32) { m.set(in, lanes, 0) }, // of package matrix
 	"shared": func(m *machine, in *instruction, lanes []int32) { m.set(in, lanes, 0) },

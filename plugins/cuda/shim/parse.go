@@ -249,7 +249,7 @@ func (p *program) operands(in *instruction, takes string, args []string) error {
 			return err
 		}
 		if r.class != class && !(class == floatClass && r.class == wordClass) { // .b32 is of any type
-			return fmt.Errorf("%s is no register of class %c", a, class)
+			return fmt.Errorf("%s is not a register of class %c", a, class)
 		}
 		in.a[i] = r.n
 		if i < len(written) {
@@ -295,7 +295,7 @@ func (p *program) constant(class byte, text string) (int32, error) {
 			return int32(p.declared[boolClass]) + int32(text[0]-'0'), nil
 		}
 	}
-	return 0, fmt.Errorf("%s is no constant of class %c", text, class)
+	return 0, fmt.Errorf("%s is not a constant of class %c", text, class)
 }
 
 func place[T comparable](of map[T]int32, c T, before int) int32 {
@@ -320,7 +320,7 @@ func (p *program) address(in *instruction, i int, class byte, text string) error
 	}
 	r, err := p.register(name)
 	if !ok || !ok2 || err != nil || r.class != class {
-		return fmt.Errorf("%s is no address in a register of class %c", text, class)
+		return fmt.Errorf("%s is not an address in a register of class %c", text, class)
 	}
 	in.a[15-i] = r.n
 	in.reads = append(in.reads, r)

@@ -3,6 +3,7 @@ package gpu
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -22,6 +23,10 @@ type executable struct {
 	kernels []device.Kernel
 
 	arena, io, scratch, status *space
+	kept                       *space        // what shaders make of weights, see kernels.Kept
+	keptAt                     map[int]int64 // where that of a node begins
+	keptBytes                  int64
+	made                       bool       // kept has what belongs to the weights
 	section                    []byte     // the weights section; nil once it is uploaded
 	mapped                     bool       // device.Load.Mapped
 	hostIO                     []byte     // device.Load.IO
@@ -93,20 +98,28 @@ func (b *Backend) Load(_ context.Context, l device.Load) (device.Executable, err
 		if err != nil {
 			return nil, err
 		}
-		x := &executable{gpu: g, program: l.Program, limits: g.limits.Kernels, section: l.Weights, mapped: l.Mapped,
-			hostIO: l.IO}
+		limits := g.limits.Kernels
 		switch p := l.Precision; {
 		case p == "" || p == device.DefaultPrecision:
 		case slices.Contains(g.limits.Precisions, p):
-			x.limits.Precision = p
+			limits.Precision = p
 		default:
 			return nil, diag.New(device.ErrUnsupported, b.api.Name(), "%s does not compute in %s", g.name, p).
 				WithHint("run with --precision f32")
 		}
-		if err := x.load(); err != nil {
-			return nil, err
+		for {
+			x := &executable{gpu: g, program: l.Program, limits: limits, section: l.Weights, mapped: l.Mapped,
+				hostIO: l.IO}
+			err := x.load()
+			if errors.Is(err, device.ErrMemory) && x.keptBytes > 0 {
+				limits.Keeps = false
+				continue
+			}
+			if err != nil {
+				return nil, err
+			}
+			return x, nil
 		}
-		return x, nil
 	})
 }
 
@@ -172,7 +185,8 @@ func (x *executable) allocate() (err error) {
 	for _, s := range []struct {
 		*space
 		what string
-	}{{x.arena, "arena"}, {x.io, "inputs and outputs"}, {x.scratch, "scratch"}, {x.status, "status"}} {
+	}{{x.arena, "arena"}, {x.io, "inputs and outputs"}, {x.scratch, "scratch"}, {x.kept, "rounded weights"},
+		{x.status, "status"}} {
 		if err := s.make(x.gpu, s.what); err != nil {
 			return err
 		}
@@ -215,7 +229,7 @@ const driverMemory = 64 << 20
 func (x *executable) checkMemory() error {
 	free, staging := x.gpu.adapter.Free(), x.upBytes+x.downBytes
 	weights := total(x.weights)
-	need := weights + x.program.ArenaSize + x.program.IOSize + x.scratchBytes + staging + driverMemory
+	need := weights + x.program.ArenaSize + x.program.IOSize + x.scratchBytes + x.keptBytes + staging + driverMemory
 	if free == 0 || need <= free {
 		return nil
 	}
@@ -226,10 +240,10 @@ func (x *executable) checkMemory() error {
 		}
 	}
 	return diag.New(device.ErrMemory, x.program.Method,
-		"needs %s of the memory of %s (weights %s, arena %s, inputs and outputs %s, scratch %s, driver %s); %s are free; the largest tensor, %s, has %s",
+		"needs %s of the memory of %s (weights %s, arena %s, inputs and outputs %s, scratch %s, rounded weights %s, driver %s); %s are free; the largest tensor, %s, has %s",
 		megabytes(need), x.gpu.name, megabytes(weights), megabytes(x.program.ArenaSize),
 		megabytes(x.program.IOSize+staging),
-		megabytes(x.scratchBytes), megabytes(driverMemory),
+		megabytes(x.scratchBytes), megabytes(x.keptBytes), megabytes(driverMemory),
 		megabytes(free), largest.Label(), megabytes(x.program.Places[largest.ID].Size)).
 		WithHint(MemoryHint)
 }
@@ -311,7 +325,7 @@ func (x *executable) memory() int64 {
 	for _, y := range x.all() {
 		bytes += y.paramBytes
 	}
-	return bytes + x.clockBytes() + total(x.weights) + total([]*space{x.arena, x.io, x.scratch, x.status}) +
+	return bytes + x.clockBytes() + total(x.weights) + total([]*space{x.arena, x.io, x.scratch, x.kept, x.status}) +
 		x.stagingBytes()
 }
 
@@ -325,7 +339,7 @@ func total(list []*space) (n int64) {
 
 // Memory returns the size of the buffers that are not part of the program's own plan, in bytes.
 func (x *executable) Memory() int64 {
-	return x.scratch.bytes + x.status.bytes + x.clockBytes() + x.stagingBytes()
+	return x.scratch.bytes + x.kept.bytes + x.status.bytes + x.clockBytes() + x.stagingBytes()
 }
 
 // Kernels lists the ops of the program, all of which run on the device.
@@ -364,7 +378,7 @@ func (x *executable) release() {
 		s.release()
 	}
 	x.weights = nil
-	for _, s := range []**space{&x.arena, &x.io, &x.scratch, &x.status} {
+	for _, s := range []**space{&x.arena, &x.io, &x.scratch, &x.kept, &x.status} {
 		(*s).release()
 		*s = nil
 	}

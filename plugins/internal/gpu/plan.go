@@ -41,6 +41,7 @@ func (x *executable) plan() error {
 	slices.SortFunc(x.kernels, func(a, b device.Kernel) int { return strings.Compare(a.Op, b.Op) })
 	x.planWeights()
 	x.arena, x.io = x.gpu.planSpace(x.program.ArenaSize), x.planIO()
+	x.kept = x.gpu.planSpace(x.keptBytes)
 	x.scratch, x.status = x.gpu.planSpace(x.scratchBytes), x.gpu.planSpace(x.statusBytes())
 	x.stateShape = x.gpu.planSpace(x.program.StateSize)
 	x.planTransfers()
@@ -60,7 +61,7 @@ func (x *executable) planSteps() error {
 		}
 		found = append(found, k)
 		if k.Scratch != nil {
-			root.scratchBytes = max(root.scratchBytes, k.Scratch(n, x.limits))
+			root.scratchBytes = max(root.scratchBytes, k.Scratch(n, x.limitsOf(n)))
 		}
 	}
 	uses := x.program.Graph.UseCounts()
@@ -78,7 +79,7 @@ func (x *executable) planSteps() error {
 		}
 		for end := i + max(steps, 1); i < end; i++ {
 			n := x.program.Graph.Nodes[x.program.Steps[i].Node]
-			shaders := found[i].Shaders(n, x.limits)
+			shaders := x.shadersOf(n, found[i])
 			if few := x.gpu.limits.Shaders; few > 0 {
 				shaders = shaders[:min(few, len(shaders))]
 			}
@@ -94,6 +95,28 @@ func (x *executable) planSteps() error {
 	}
 	x.paramBytes = max(x.paramBytes, program.Align)
 	return nil
+}
+
+// limitsOf returns the limits for a node.
+func (x *executable) limitsOf(n *ir.Node) kernels.Limits {
+	limits := x.limits
+	for _, in := range n.Operands() { // what is in other spaces may change from run to run
+		limits.Keeps = limits.Keeps && (!kernels.IsWeight(in) || x.program.Places[in.ID].Space == program.Weights)
+	}
+	return limits
+}
+
+// shadersOf returns the shaders of a node, and plans the memory that they keep.
+func (x *executable) shadersOf(n *ir.Node, k kernels.Kernel) []kernels.Shader {
+	limits := x.limitsOf(n)
+	if bytes := limits.KeptBytes(n); bytes > 0 {
+		if x.keptAt == nil {
+			x.keptAt = map[int]int64{}
+		}
+		x.keptAt[n.ID] = x.keptBytes
+		x.keptBytes += program.AlignUp(bytes)
+	}
+	return k.Shaders(n, limits)
 }
 
 // planIO plans the io space, over the host's memory if possible.
@@ -314,7 +337,9 @@ func (x *executable) operand(d *dispatch, b kernels.Binding, i int) (s *space, o
 	switch b.Operand {
 	case kernels.Scratch:
 		k, _ := kernels.Find(n)
-		return x.base().scratch, 0, k.Scratch(n, x.limits)
+		return x.base().scratch, 0, k.Scratch(n, x.limitsOf(n))
+	case kernels.Kept:
+		return x.kept, x.keptAt[n.ID], x.limitsOf(n).KeptBytes(n)
 	case kernels.Status:
 		return x.base().status, int64(d.status) * program.Align, 4
 	}

@@ -106,7 +106,7 @@ func (c *recording) copySpace(s *space, at, bytes int64, buffer Buffer, offset i
 
 // dispatch records a dispatch, unless the dispatch has nothing to do.
 func (c *recording) dispatch(d *dispatch) {
-	if d.x == 0 {
+	if d.x == 0 || d.shader.Once {
 		return
 	}
 	c.enc.Dispatch(d.pipeline, d.bound, d.x, d.y)

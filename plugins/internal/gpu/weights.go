@@ -22,6 +22,7 @@ func (x *executable) setWeights(w device.NewWeights) error {
 	if err := x.ownWeights(w); err != nil {
 		return err
 	}
+	x.made = false
 	for _, id := range w.Params {
 		pl := x.program.Places[id]
 		for _, r := range x.resident { // steps may read only parts of the param
@@ -78,4 +79,21 @@ func (x *executable) ownWeights(w device.NewWeights) error {
 		}
 	}
 	return x.gpu.seen(x.gpu.dev.Uploaded())
+}
+
+// makeKept runs the shaders that read nothing but weights, unless they have run since the weights changed.
+func (x *executable) makeKept() error {
+	if x.made || x.keptBytes == 0 {
+		return nil
+	}
+	err := x.gpu.commands(func(e Encoder) error {
+		for _, d := range x.dispatches {
+			if d.shader.Once && d.x > 0 {
+				e.Dispatch(d.pipeline, d.bound, d.x, d.y)
+			}
+		}
+		return nil
+	})
+	x.made = err == nil
+	return err
 }

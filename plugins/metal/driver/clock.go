@@ -7,7 +7,7 @@ import (
 )
 
 // clock implements gpu.Clock with the end times of command buffers, so each Mark starts a new command buffer. Metal's
-// counter samples are no alternative: on Apple's GPUs they cannot be taken between dispatches. The gap between two
+// counter samples are not an alternative: on Apple's GPUs they cannot be taken between dispatches. The gap between two
 // command buffers counts towards the later one.
 type clock struct {
 	marks int

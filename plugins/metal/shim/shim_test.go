@@ -101,7 +101,7 @@ func TestMeaning(t *testing.T) {
 	wgsltest.Check(t, results)
 }
 
-// TestSwizzles: components of vectors in any order and number, and operators between them.
+// TestSwizzles checks components of vectors in any order and number, and operators between them.
 func TestSwizzles(t *testing.T) {
 	d := start(t, 64, `
 @group(0) @binding(0) var<storage, read_write> y: array<u32>;

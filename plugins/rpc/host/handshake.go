@@ -40,8 +40,8 @@ func parseHandshake(line, dir string, versions []int) (handshake, error) {
 	}
 	f := strings.Split(strings.TrimSpace(line), "|")
 	if len(f) != 6 {
-		return h, fmt.Errorf("its first line is %q, which has %d fields; want the 6 of a handshake such as %s",
-			wire.Abridge(wire.Clean(line), 80), len(f), exampleLine)
+		return h, fmt.Errorf("its first line is %q; want the 6 fields of a handshake such as %s; found: %d",
+			wire.Abridge(wire.Clean(line), 80), exampleLine, len(f))
 	}
 	core, err := strconv.Atoi(f[0])
 	if err != nil || core != coreVersion {

@@ -341,7 +341,7 @@ func forked(nr, a, b uintptr) error {
 	return err
 }
 
-// permitted lists what a backend needs in a sandbox.
+// permitted lists the accesses that a backend needs in a sandbox.
 func permitted() []attempt {
 	return []attempt{
 		{name: "write in the session's directory", do: func() error { return os.WriteFile("f", []byte("x"), 0o600) }},
@@ -499,8 +499,8 @@ func TestScriptFiles(t *testing.T) {
 	}
 }
 
-// TestSealedCopy checks that the bytes whose digest is checked are those that run. They cannot be changed in between,
-// even through the descriptor.
+// TestSealedCopy checks that the bytes that run are the bytes whose digest was checked. They cannot be changed in
+// between, even through the descriptor.
 func TestSealedCopy(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "b")

@@ -82,7 +82,7 @@ func TestSoak(t *testing.T) {
 			}
 		}
 	}
-	for i := range 2 { // the first sessions start what the Go runtime keeps, such as threads and timers
+	for i := range 2 { // the first sessions start things that the Go runtime keeps, such as threads and timers
 		session(i)
 	}
 	files, goroutines, heap := openFiles(t), runtime.NumGoroutine(), heapInUse()
@@ -108,7 +108,7 @@ func TestSoak(t *testing.T) {
 	t.Logf("%d runs, %d bad calls; heap %d, then %d", good, bad, heap, end)
 }
 
-// heapInUse returns the size of what is reachable.
+// heapInUse returns the size of reachable memory.
 func heapInUse() uint64 {
 	runtime.GC()
 	runtime.GC() // the first may only have queued finalizers

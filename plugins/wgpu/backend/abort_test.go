@@ -70,7 +70,7 @@ func abortInRun(t *testing.T) {
 	fmt.Println("went on to the end")
 }
 
-// TestExplainAbort: the code of the error depends on the library's message.
+// TestExplainAbort checks that the code of the error depends on the library's message.
 func TestExplainAbort(t *testing.T) {
 	for _, c := range []struct {
 		said string

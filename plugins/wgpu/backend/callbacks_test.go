@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestKeepCallbacks: no garbage is collected while callbacks are kept, even if the heap exceeds GOMEMLIMIT. After the
-// last user the old settings apply.
+// TestKeepCallbacks checks that no garbage is collected while callbacks are kept, even if the heap exceeds GOMEMLIMIT.
+// After the last user the old settings apply.
 func TestKeepCallbacks(t *testing.T) {
 	const limit = 1 << 20
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(limit))

@@ -13,8 +13,8 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// TestProfileClock: a device with a clock measures the steps itself. There are no gaps between them, and they add up to
-// the time of the run on the device. Without a clock the host measures them. The results are the same.
+// TestProfileClock checks that a device with a clock measures the steps itself. There are no gaps between them, and
+// they add up to the time of the run on the device. Without a clock the host measures them. The results are the same.
 func TestProfileClock(t *testing.T) {
 	find, section := compileSAM(t, dtype.F32)
 	p := find("encode", "cpu")

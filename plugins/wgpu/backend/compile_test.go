@@ -13,7 +13,7 @@ import (
 	"github.com/rlx-go/rlx/plugins/internal/gpu"
 )
 
-// TestHelpers: the encoder of the golden model gives the same results if helpers compile its shaders.
+// TestHelpers checks that the encoder of the golden model gives the same results if helpers compile its shaders.
 func TestHelpers(t *testing.T) {
 	find, section := compileSAM(t, dtype.F32)
 	p := find("encode", "cpu")
@@ -46,15 +46,15 @@ func TestHelper(t *testing.T) {
 	}
 	made, at, err := dev.Compile([]gpu.Source{texts[1].Source, texts[0].Source})
 	if err == nil || at != 0 {
-		t.Errorf("%d: %v; want the error of a text that is no WGSL", at, err)
+		t.Errorf("%d: %v; want the error of a text that is not WGSL", at, err)
 	}
 	if made[1] == nil {
 		t.Error("the other text has no pipeline")
 	}
 }
 
-// TestSharing: the device itself compiles every text once, those of helpers first. If helpers do not make it faster,
-// they get no more texts.
+// TestSharing checks that the device itself compiles every text once, those of helpers first. If helpers do not make it
+// faster, they get no more texts.
 func TestSharing(t *testing.T) {
 	texts := make([]*text, 6)
 	for i := range texts {

@@ -77,7 +77,7 @@ func apis() (set wgpu.InstanceBackend, err error) {
 		flag, ok := apiFlags[strings.ToLower(strings.TrimSpace(name))]
 		if !ok {
 			return 0,
-				diag.New(code.API, apiVariable, "%q is no API; allowed are %s, with commas between them, or nothing",
+				diag.New(code.API, apiVariable, "%q is not an API; allowed are %s, with commas between them, or nothing",
 					name, strings.Join(slices.Sorted(maps.Keys(apiFlags)), ", "))
 		}
 		set |= flag

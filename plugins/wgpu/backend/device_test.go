@@ -10,7 +10,7 @@ import (
 	"github.com/rlx-go/rlx/core/code"
 )
 
-// TestAPIs: WGPU_BACKEND selects APIs, and an unknown name is an error.
+// TestAPIs checks that WGPU_BACKEND selects APIs, and an unknown name is an error.
 func TestAPIs(t *testing.T) {
 	t.Setenv(apiVariable, "")
 	all, err := apis()

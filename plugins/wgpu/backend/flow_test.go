@@ -36,8 +36,8 @@ func sums(t *testing.T, n int, size int64) *program.Program {
 	return p
 }
 
-// TestProgress: a plain run reports progress while it goes on. Cancelled at any of these points, it ends there, and
-// later runs are right.
+// TestProgress checks that a plain run reports progress while it goes on. Cancelled at any of these points, it ends
+// there, and later runs are right.
 func TestProgress(t *testing.T) {
 	const steps = 100
 	p := sums(t, steps, 1<<18)

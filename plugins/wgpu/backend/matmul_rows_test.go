@@ -15,7 +15,8 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// TestProductRows: a product whose rows are known at run time takes the kernel for one row, for few or for many.
+// TestProductRows checks that a product whose rows are known at run time takes the kernel for one row, for few or for
+// many.
 func TestProductRows(t *testing.T) {
 	for _, c := range []struct {
 		n, k   int64

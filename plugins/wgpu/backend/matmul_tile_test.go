@@ -227,7 +227,7 @@ func TestFewRows(t *testing.T) {
 	}
 }
 
-// TestUnalignedBias: a bias that is a view from the second element on cannot be read in fours.
+// TestUnalignedBias checks that a bias that is a view from the second element on cannot be read in fours.
 func TestUnalignedBias(t *testing.T) {
 	g := ir.NewGraph("unaligned")
 	x, w, b := op.Input(g, "x", ir.TypeOf(dtype.F32, 100, 8)), op.Input(g, "w", ir.TypeOf(dtype.F32, 8, 8)),

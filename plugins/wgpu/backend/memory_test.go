@@ -23,8 +23,8 @@ import (
 	"github.com/rlx-go/rlx/plugins/internal/gpu"
 )
 
-// TestMemory: a run reports the size of the program's buffers. That is little more than the weights that the program
-// reads and the arena.
+// TestMemory checks that a run reports the size of the program's buffers. That is little more than the weights that the
+// program reads and the arena.
 func TestMemory(t *testing.T) {
 	find, section := compileSAM(t, dtype.F32)
 	for _, method := range []string{"encode", "decode"} {
@@ -53,8 +53,8 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// TestTooLarge: a program that does not fit is rejected before anything is allocated. The error says how much it needs,
-// how much is free and which tensor is the largest.
+// TestTooLarge checks that a program that does not fit is rejected before anything is allocated. The error says how
+// much it needs, how much is free and which tensor is the largest.
 func TestTooLarge(t *testing.T) {
 	p := sums(t, 3, 1<<20)
 	load(t, shared, p, nil)
@@ -91,7 +91,7 @@ func TestNoMemory(t *testing.T) {
 	}
 }
 
-// TestNoMemoryInRun: a run that cannot allocate memory returns an error, and the next run works.
+// TestNoMemoryInRun checks that a run that cannot allocate memory returns an error, and the next run works.
 func TestNoMemoryInRun(t *testing.T) {
 	g := ir.NewGraph("test")
 	wide := op.Expand(op.Input(g, "x", ir.TypeOf(dtype.F32, 1)), ir.Shape{ir.Static(80 << 20)})
@@ -114,7 +114,7 @@ func TestNoMemoryInRun(t *testing.T) {
 	onDevice(t, x, p, nil, in)
 }
 
-// TestMemoryOfLooking: a run that checks every step keeps one value in memory, not all of them.
+// TestMemoryOfLooking checks that a run that checks every step keeps one value in memory, not all of them.
 func TestMemoryOfLooking(t *testing.T) {
 	const steps, size = 64, 1 << 18
 	p := sums(t, steps, size)

@@ -83,7 +83,7 @@ func TestScatterLarge(t *testing.T) {
 		}
 		in["i"].Ints[n-7] = 301
 		if _, err := outputsOf(e, p, nil, in); err == nil {
-			t.Errorf("%s of %s in %s: an index out of range is no error", c.reduce, c.updates, c.x)
+			t.Errorf("%s of %s in %s: an index out of range is not an error", c.reduce, c.updates, c.x)
 		}
 	}
 }

@@ -83,8 +83,8 @@ func TestTape(t *testing.T) {
 	run(7)
 }
 
-// TestStream: a run that is submitted while it is recorded has the results of a recorded one. A step that the library
-// rejects in a late submission is named, although the device already works on earlier ones.
+// TestStream checks that a run that is submitted while it is recorded has the results of a recorded one. A step that
+// the library rejects in a late submission is named, although the device already works on earlier ones.
 func TestStream(t *testing.T) {
 	const steps = 100
 	p := sums(t, steps, 1024)
@@ -121,7 +121,8 @@ func TestStream(t *testing.T) {
 	}
 }
 
-// TestRefused: commands that the library rejects give an error that names the step, and the device remains usable.
+// TestRefused checks that commands that the library rejects give an error that names the step, and the device remains
+// usable.
 func TestRefused(t *testing.T) {
 	p := sums(t, 5, 1024)
 	x := load(t, shared, p, nil)

@@ -16,7 +16,8 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// TestLongTopK: in long rows a radix select finds the same elements as the reference, equal ones and NaN included.
+// TestLongTopK checks that in long rows a radix select finds the same elements as the reference, equal ones and NaN
+// included.
 func TestLongTopK(t *testing.T) {
 	for _, c := range []struct {
 		d        dtype.DType

@@ -17,8 +17,8 @@ import (
 	"github.com/rlx-go/rlx/plugins/internal/gpu"
 )
 
-// TestTransfers: inputs and results of all sizes arrive, through one staging buffer and through several. Outputs that
-// are not wanted stay as they are. If a step refuses a value, only that run fails.
+// TestTransfers checks that inputs and results of all sizes arrive, through one staging buffer and through several.
+// Outputs that are not wanted stay as they are. If a step refuses a value, only that run fails.
 func TestTransfers(t *testing.T) {
 	const most = 15000
 	g := ir.NewGraph("test", ir.Sym{Name: "N", Min: 1, Max: most})

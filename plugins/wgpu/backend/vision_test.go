@@ -60,7 +60,8 @@ func TestVision(t *testing.T) {
 	}
 }
 
-// TestPatchesOfImages: the embeddings of an image's pixels are those of the rows that the published processor makes.
+// TestPatchesOfImages checks that the embeddings of an image's pixels are those of the rows that the published
+// processor makes.
 func TestPatchesOfImages(t *testing.T) {
 	const dir = "../../../testdata/goldens/qwen3vl_patch/"
 	s := modeltest.Open(t, modeltest.Manifest(t, dir), dtype.F32)
@@ -77,7 +78,7 @@ func TestPatchesOfImages(t *testing.T) {
 		tensortest.Golden(t, dir+"golden.safetensors:image.embeddings"), 1e-5)
 }
 
-// TestImages: images in one run have the embeddings of their authors.
+// TestImages checks that images in one run have the embeddings of their authors.
 func TestImages(t *testing.T) {
 	g := modeltest.OpenSAM(t, golden)
 	s := modeltest.Open(t, modeltest.Manifest(t, golden), dtype.F32)

@@ -25,7 +25,7 @@ var (
 // MaxSource is how many bytes a template may have.
 const MaxSource = 1 << 18
 
-// limits is what one rendering may take.
+// limits bounds one rendering.
 var limits = jinja.Limits{Steps: 5e6, Bytes: 64 << 20}
 
 // A Message is one turn of a conversation.
@@ -43,7 +43,7 @@ type Input struct {
 	// AddGenerationPrompt appends the text that introduces the turn of the model.
 	AddGenerationPrompt bool
 	BOS, EOS            string // the special tokens that templates call bos_token and eos_token
-	// Tools lists the tools that the model may call, as JSON in the form of OpenAI's API; empty means none.
+	// Tools lists the tools that the model may call, as JSON in the form of OpenAI's API. It may be empty.
 	Tools []byte
 	// Variables holds further arguments, such as enable_thinking. Values are nil, bool, int, float64, string, []any or
 	// map[string]any.

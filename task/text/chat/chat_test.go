@@ -115,7 +115,7 @@ func FuzzStrftime(f *testing.F) {
 	f.Fuzz(func(_ *testing.T, format string) { _, _ = strftime(format, now) })
 }
 
-// TestTools: tools, their calls and their answers reach the template, with the keys of objects in order.
+// TestTools checks that tools, their calls and their answers reach the template, with the keys of objects in order.
 func TestTools(t *testing.T) {
 	tmpl, err := Parse("{% for t in tools %}{{ t | tojson }}{% endfor %}{% for m in messages %}|{{ m.role }}:{{ m.content }}" +
 		"{% for c in m.tool_calls or [] %}{{ c.function.name }}={{ c.function.arguments | tojson }}{% endfor %}" +

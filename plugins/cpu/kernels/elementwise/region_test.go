@@ -297,7 +297,7 @@ func TestRegionHalves(t *testing.T) {
 					t.Fatal(err)
 				}
 				if op == Add && region.half == nil {
-					t.Errorf("%v of %v is no function of halves", op, d)
+					t.Errorf("%v of %v is not a function of halves", op, d)
 				}
 				kerneltest.EachPool(t, func(t *testing.T, p *pool.Pool) {
 					for _, n := range []int{1, 15, 16, 33, 2049, 2 * 3 * 5 * 700} {
@@ -349,7 +349,7 @@ func TestRegionHalvesAndFloats(t *testing.T) {
 						t.Fatal(err)
 					}
 					if region.half == nil {
-						t.Errorf("%v of %v and f32 is no function of halves", op, d)
+						t.Errorf("%v of %v and f32 is not a function of halves", op, d)
 					}
 					kerneltest.EachPool(t, func(t *testing.T, p *pool.Pool) {
 						for _, n := range []int{1, 15, 16, 33, 2049, 2 * 3 * 5 * 700} {

@@ -91,23 +91,90 @@ func (g *normRows) Do(lo, hi, worker int) {
 	}
 }
 
-// BatchNorm computes (x-mean)/sqrt(variance+eps)*gamma + beta for x [batch, channels, area]; the other operands are
-// [channels]. dst may be x.
-func BatchNorm(p *pool.Pool, dst, x, gamma, beta, mean, variance []float32, batch, channels, area int, eps float32) {
-	if len(dst) < batch*channels*area || len(x) < batch*channels*area ||
-		min(len(gamma), len(beta), len(mean), len(variance)) < channels {
+// BatchNormArgs are the arguments of BatchNorm. X and Dst are [Batch, Channels, Area], the other operands [Channels].
+// Dst may be X.
+type BatchNormArgs struct {
+	Dst, X, Gamma, Beta, Mean, Variance []float32
+
+	Batch, Channels, Area int
+	Eps                   float32
+
+	// Kept is not nil if the calls with it have the same operands but X.
+	Kept *BatchNormKept
+}
+
+// BatchNormKept keeps what BatchNorm computes of the operands but X. A root and a division for each channel take longer
+// than a small image.
+type BatchNormKept struct {
+	channels      []affine
+	by, shift     []float32 // see batchNormRows
+	area          int       // of by and shift
+	allNear, made bool
+}
+
+// BatchNormKeptSize returns the bytes that Kept takes for images of so many channels and pixels, or fewer pixels.
+func BatchNormKeptSize(channels, area int) int64 {
+	n := channels * min(area, shortArea)
+	return pool.SizeOf[affine](channels) + pool.FloatBytes(n, n)
+}
+
+// affine is the function x*by + shift, and whether it is exact enough in float32; see nearMean.
+type affine struct {
+	by, shift float32
+	near      bool
+}
+
+// make computes what does not depend on the area.
+func (k *BatchNormKept) make(g *BatchNormArgs) {
+	if k.made {
+		return
+	}
+	k.channels, k.allNear, k.made = make([]affine, g.Channels), true, true
+	for c := range k.channels {
+		k.channels[c] = g.channel(c)
+		k.allNear = k.allNear && k.channels[c].near
+	}
+}
+
+// rows returns by and shift for rows of all channels.
+func (k *BatchNormKept) rows(g *BatchNormArgs) (by, shift []float32) {
+	if k.area != g.Area {
+		n := g.Channels * g.Area
+		k.by, k.shift, k.area = pool.Sized(k.by, n), pool.Sized(k.shift, n), g.Area
+		for c, a := range k.channels {
+			vec.Fill(k.by[c*g.Area:][:g.Area], a.by)
+			vec.Fill(k.shift[c*g.Area:][:g.Area], a.shift)
+		}
+	}
+	return k.by, k.shift
+}
+
+// BatchNorm computes (x-mean)/sqrt(variance+eps)*gamma + beta.
+func BatchNorm(p *pool.Pool, g *BatchNormArgs) {
+	if n := g.Batch * g.Channels * g.Area; len(g.Dst) < n || len(g.X) < n ||
+		min(len(g.Gamma), len(g.Beta), len(g.Mean), len(g.Variance)) < g.Channels {
 		panic("BUG: BatchNorm: a slice is short")
 	}
-	g := batchNorm{dst, x, gamma, beta, mean, variance, channels, area, eps, p}
-	if area <= shortArea && batch > 0 {
-		p.Shared.Reset()
-		n := channels * area
-		if x := (batchNormRows{g, p.Shared.Floats(n), p.Shared.Floats(n)}); x.fill() {
-			pool.Split(p, batch, pool.RowGrain(n), x)
+	if g.Kept != nil {
+		g.Kept.make(g)
+	}
+	x := batchNorm{*g, p}
+	if g.Area <= shortArea && g.Batch > 0 {
+		n := g.Channels * g.Area
+		rows, ok := batchNormRows{batchNorm: x}, true
+		if g.Kept == nil {
+			p.Shared.Reset()
+			rows.by, rows.shift = p.Shared.Floats(n), p.Shared.Floats(n)
+			ok = rows.fill()
+		} else if ok = g.Kept.allNear; ok {
+			rows.by, rows.shift = g.Kept.rows(g)
+		}
+		if ok {
+			pool.Split(p, g.Batch*n, pool.Grain, rows)
 			return
 		}
 	}
-	pool.Split(p, batch*channels, pool.RowGrain(area), g)
+	pool.Split(p, g.Batch*g.Channels, pool.RowGrain(g.Area), x)
 }
 
 // BatchNormScratch returns what BatchNorm needs for images of so many channels and pixels.
@@ -118,7 +185,7 @@ func BatchNormScratch(channels, area int) pool.Size {
 	return r
 }
 
-// batchNormRows multiplies and adds rows of all channels, because the rows of one channel would be too short.
+// batchNormRows multiplies and adds elements of all channels at once, because rows of one channel would be too short.
 type batchNormRows struct {
 	batchNorm
 	by, shift []float32 // [channels, area]
@@ -126,12 +193,11 @@ type batchNormRows struct {
 
 // fill sets by and shift. It reports whether that is as exact for all channels; see nearMean.
 func (g *batchNormRows) fill() bool {
-	for c := range g.channels {
-		by, shift, near := g.affine(c)
-		for i := c * g.area; i < (c+1)*g.area; i++ {
-			g.by[i], g.shift[i] = float32(by), float32(shift)
-		}
-		if !near {
+	for c := range g.Channels {
+		a := g.channel(c)
+		vec.Fill(g.by[c*g.Area:][:g.Area], a.by)
+		vec.Fill(g.shift[c*g.Area:][:g.Area], a.shift)
+		if !a.near {
 			return false
 		}
 	}
@@ -140,46 +206,57 @@ func (g *batchNormRows) fill() bool {
 
 func (g *batchNormRows) Do(lo, hi, _ int) {
 	n := len(g.by)
-	for i := lo * n; i < hi*n; {
-		at := i % n
-		m := min(elementwise.Spread, n-at)
-		reduce.On(g.p.Set).Normalize(g.dst[i:i+m], g.x[i:i+m], g.by[at:at+m], g.shift[at:at+m], 0, 1, 0)
-		i += m
+	for lo < hi {
+		at := lo % n
+		m := min(elementwise.Spread, n-at, hi-lo)
+		reduce.On(g.p.Set).Normalize(g.Dst[lo:lo+m], g.X[lo:lo+m], g.by[at:at+m], g.shift[at:at+m], 0, 1, 0)
+		lo += m
 	}
 }
 
 type batchNorm struct {
-	dst, x, gamma, beta, mean, variance []float32
-	channels, area                      int
-	eps                                 float32
-	p                                   *pool.Pool
+	BatchNormArgs
+	p *pool.Pool
 }
 
 func (g *batchNorm) Do(lo, hi, worker int) {
 	s, sc := g.p.Set, g.p.Scratch(worker)
 	gamma, beta := sc.Floats(elementwise.Spread), sc.Floats(elementwise.Spread)
-	weight, row := sc.Floats(1), sc.Floats(min(g.area, shortRow))
+	weight, row := sc.Floats(1), sc.Floats(min(g.Area, shortRow))
+	stencil := vec.On(s).Stencil
 	for r := lo; r < hi; r++ {
-		c := r % g.channels
-		dst, x := g.dst[r*g.area:(r+1)*g.area], g.x[r*g.area:(r+1)*g.area]
-		if by, shift, near := g.affine(c); near && len(x) <= len(row) {
-			weight[0] = float32(by)
-			copy(row, x) // dst may be x
-			vec.On(s).Stencil(dst, row, oneTap[:], 0, weight, float32(shift))
+		c := r % g.Channels
+		dst, x := g.Dst[r*g.Area:(r+1)*g.Area], g.X[r*g.Area:(r+1)*g.Area]
+		var a affine
+		if g.Kept != nil {
+			a = g.Kept.channels[c]
+		} else {
+			a = g.channel(c)
+		}
+		if a.near && len(x) <= len(row) {
+			weight[0] = a.by
+			if &dst[0] == &x[0] {
+				copy(row, x)
+				x = row[:len(x)]
+			}
+			stencil(dst, x, oneTap[:], 0, weight, a.shift)
 			continue
 		}
-		normalizeRow(s, dst, x, g.gamma[c], g.beta[c], g.mean[c], float32(g.scale(c)), 0, gamma, beta)
+		normalizeRow(s, dst, x, g.Gamma[c], g.Beta[c], g.Mean[c], float32(g.scale(c)), 0, gamma, beta)
 	}
 }
 
-func (g *batchNorm) scale(c int) float64 { return 1 / math.Sqrt(float64(g.variance[c])+float64(g.eps)) }
+func (g *BatchNormArgs) scale(c int) float64 {
+	return 1 / math.Sqrt(float64(g.Variance[c])+float64(g.Eps))
+}
 
-// affine returns the function x*by + shift of a channel, and whether it is exact enough in float32; see nearMean.
-func (g *batchNorm) affine(c int) (by, shift float64, near bool) {
+// channel returns the function of a channel.
+func (g *BatchNormArgs) channel(c int) affine {
 	scale := g.scale(c)
-	by = scale * float64(g.gamma[c])
-	shift = float64(g.beta[c]) - float64(g.mean[c])*by
-	return by, shift, math.Abs(float64(g.mean[c])*scale) <= nearMean && math.Abs(by)+math.Abs(shift) <= math.MaxFloat32
+	by := scale * float64(g.Gamma[c])
+	shift := float64(g.Beta[c]) - float64(g.Mean[c])*by
+	return affine{float32(by), float32(shift),
+		math.Abs(float64(g.Mean[c])*scale) <= nearMean && math.Abs(by)+math.Abs(shift) <= math.MaxFloat32}
 }
 
 // A batch norm of short rows spends most of its time on spreading gamma and beta. It becomes one multiplication and one

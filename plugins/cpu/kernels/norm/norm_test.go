@@ -229,10 +229,30 @@ func TestBatchNorm(t *testing.T) {
 			}
 			what := fmt.Sprint("batch norm of ", batch, channels, area)
 			dst, check := kerneltest.Guarded(len(x))
-			BatchNorm(p, dst, x, gamma, beta, mean, variance, batch, channels, area, 1e-5)
-			check(t, what)
-			kerneltest.Compare(t, what, dst, want, 1e-5, 1e-5)
-			BatchNorm(p, x, x, gamma, beta, mean, variance, batch, channels, area, 1e-5)
+			g := BatchNormArgs{Dst: dst, X: x, Gamma: gamma, Beta: beta, Mean: mean, Variance: variance, Batch: batch,
+				Channels: channels, Area: area, Eps: 1e-5}
+			for _, g.Kept = range []*BatchNormKept{nil, {}} {
+				for range 2 { // the second call finds what the first one has kept
+					clear(dst)
+					BatchNorm(p, &g)
+					check(t, what)
+					kerneltest.Compare(t, what, dst, want, 1e-5, 1e-5)
+				}
+			}
+			if batch > 1 && area > 1 { // an image of another size
+				g.Area = area / 2
+				half := make([]float64, batch*channels*g.Area)
+				for j := range half {
+					c := j / g.Area % channels
+					scale := float64(gamma[c]) / math.Sqrt(float64(variance[c])+1e-5)
+					half[j] = (float64(x[j])-float64(mean[c]))*scale + float64(beta[c])
+				}
+				BatchNorm(p, &g)
+				kerneltest.Compare(t, what+" and half the pixels", dst[:len(half)], half, 1e-5, 1e-5)
+				g.Area = area
+			}
+			g.Dst = x
+			BatchNorm(p, &g)
 			kerneltest.Compare(t, what+" in place", x, want, 1e-5, 1e-5)
 		}
 	})

@@ -70,7 +70,7 @@ func TestGemmJoint(t *testing.T) {
 	}
 }
 
-// TestGemmJointSpecial: packed weights are multiplied one product at a time if an activation is not finite.
+// TestGemmJointSpecial checks that packed weights are multiplied one product at a time if an activation is not finite.
 func TestGemmJointSpecial(t *testing.T) {
 	const k, n = 256, 16
 	r := kerneltest.RNG(41)

@@ -25,7 +25,7 @@ var (
 var _ = register(
 	Kernel{Op: "attention",
 		Takes:   "(" + floats + "..., mask: " + floats + "|bool, position: i32, kv_len: i32, sequence: i32)",
-		Shaders: attention, Scratch: fewBytes})
+		Shaders: attention, Scratch: attentionBytes})
 
 // attentionFields are the parameters of the attention shaders.
 var attentionFields = []string{"heads", "kv_heads", "dim", "dim_v", "sq", "sk", "q_b", "q_s", "q_h", "k_b", "k_s",
@@ -124,12 +124,11 @@ func (c attentionConsts) operands(n *ir.Node, vec int) (out []Binding) {
 	return out
 }
 
-func attention(n *ir.Node, l Limits) []Shader {
-	a := n.Attrs.(op.AttentionAttrs)
-	s, err := a.Sizes(n.In[0].Type, n.In[1].Type, n.In[2].Type)
-	if err != nil {
-		return nil
-	}
+// attentionBytes is the scratch memory of a node in bytes.
+func attentionBytes(n *ir.Node, l Limits) int64 { return max(fewBytes(n), l.ownBytes(n)) }
+
+// attentionConstsOf returns what the attributes and operands of a node determine.
+func attentionConstsOf(n *ir.Node, a op.AttentionAttrs) attentionConsts {
 	index := func(k int) int { // of an operand; 0 if it is absent
 		return max(0, indexIf(n.In[k] != nil, k))
 	}
@@ -142,6 +141,16 @@ func attention(n *ir.Node, l Limits) []Shader {
 		PositionEach: each(op.AttentionPosition), KVLenEach: each(op.AttentionKVLen), FixedOffset: a.UseQOffset}
 	c.Masked = c.Softcap || a.Mask != op.MaskNone || c.Reports()
 	c.Log2 = !c.Masked
+	return c
+}
+
+func attention(n *ir.Node, l Limits) []Shader {
+	a := n.Attrs.(op.AttentionAttrs)
+	s, err := a.Sizes(n.In[0].Type, n.In[1].Type, n.In[2].Type)
+	if err != nil {
+		return nil
+	}
+	c := attentionConstsOf(n, a)
 	vectors := fewOperands(n)
 	var few []Shader
 	if vectors {
@@ -160,6 +169,13 @@ func attention(n *ir.Node, l Limits) []Shader {
 			}
 			return params(call)
 		}
+	}
+	if own := l.own(n); own != nil {
+		for _, s := range own {
+			s.Params = unlessFew(s.Params)
+			few = append(few, s)
+		}
+		return few
 	}
 	largest := n.Graph.Syms.Largest(ir.Shape{s.Sq, s.Sk})
 	params := unlessFew(func(call *Call) []uint32 {

@@ -85,7 +85,7 @@ func (f fewShape) shares(g op.AttentionGeometry) (count, keys, rowTiles int) {
 }
 
 // fewBytes is the scratch memory of a node in bytes, for the most queries that the kernel takes.
-func fewBytes(n *ir.Node, _ Limits) int64 {
+func fewBytes(n *ir.Node) int64 {
 	a := n.Attrs.(op.AttentionAttrs)
 	s, err := a.Sizes(n.In[0].Type, n.In[1].Type, n.In[2].Type)
 	if err != nil || !fewOperands(n) {

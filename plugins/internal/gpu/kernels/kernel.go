@@ -7,6 +7,7 @@
 package kernels
 
 import (
+	"math"
 	"strings"
 	"sync"
 
@@ -37,6 +38,7 @@ type Limits struct {
 
 	// Precision is device.Load.Precision: empty for f32. Only kernels in Own know others.
 	Precision string
+	Keeps     bool // there is room for memory of Own.Kept
 	// Own are kernels that the device has of its own, by op.
 	Own map[string]Own
 
@@ -71,6 +73,8 @@ const (
 	Out     = -1 // the result, or the first of several
 	Scratch = -2 // device memory that belongs to no value
 	Status  = -3 // where a shader reports values that its op does not allow
+
+	Kept = math.MinInt // device memory that belongs to a node and lasts from run to run, see Own.Kept
 )
 
 // Result is the operand position of result k of an op with several results.
@@ -89,7 +93,10 @@ type Shader struct {
 	// Consts have the same text for the same views.
 	Source   func(views []View) (string, error)
 	Bindings []Binding
-	Consts   any // template data, read as .C
+	// Once means that the shader reads nothing but weights. It runs before the first run, and again only after weights
+	// have changed. It writes to Kept.
+	Once   bool
+	Consts any // template data, read as .C
 	// Fields declare the members of the parameter struct P: "name" is a u32, "name:f32" an f32, "name:8" an array of 8
 	// u32, "name:2x8" an array of 8 vec2<f32>, which must follow an even number of words.
 	Fields []string
@@ -131,7 +138,7 @@ var registry = map[string]Kernel{}
 
 func register(k Kernel) struct{} {
 	if _, ok := ir.Find(k.Op); !ok || registry[k.Op].Op != "" {
-		panic("BUG: wgpu: kernel for " + k.Op + ", which is no op or has a kernel already")
+		panic("BUG: wgpu: kernel for " + k.Op + ", which is not an op or has a kernel already")
 	}
 	registry[k.Op] = k
 	for _, takes := range []string{k.Takes, k.Also} {

@@ -28,7 +28,8 @@ func TestDescription(t *testing.T) {
 	}
 }
 
-// TestEveryPrimitive: programs compiled for the backend use only ops that it runs, or that are lowered to such ops.
+// TestEveryPrimitive checks that programs compiled for the backend use only ops that it runs, or that are lowered to
+// such ops.
 func TestEveryPrimitive(t *testing.T) {
 	ops := Description().Ops()
 	for _, name := range target.Primitive("p").Ops() {
@@ -141,7 +142,7 @@ func checkTexts(t *testing.T, sample *rand.Rand, name string, n *ir.Node) {
 	}
 }
 
-// TestFunctionsOf: every function is found with its complete text, even if it is a single line.
+// TestFunctionsOf checks that every function is found with its complete text, even if it is a single line.
 func TestFunctionsOf(t *testing.T) {
 	const short, long = "fn f(x: f32) -> f32 { return x; }\n",
 		"fn g(x: f32) -> f32 {\n  if (x < 0.0) {\n    return 0.0;\n  }\n  return f(x);\n}\n"

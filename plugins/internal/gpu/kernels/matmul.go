@@ -203,6 +203,9 @@ func byRows(n *ir.Node, a productForm, l Limits) bool {
 
 // forRows returns a shader that does something only if the product has from to to rows.
 func (s Shader) forRows(a productForm, from, to int) Shader {
+	if s.Once {
+		return s
+	}
 	params := s.Params
 	s.Params = func(c *Call) []uint32 {
 		if m := called(a, c).m; m < from || m > to {

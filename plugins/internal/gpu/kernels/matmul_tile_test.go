@@ -9,7 +9,7 @@ import (
 	"github.com/rlx-go/rlx/core/op"
 )
 
-// TestMatrixTiles: a device with matrices gets a tile of them.
+// TestMatrixTiles checks that a device with matrices gets a tile of them.
 func TestMatrixTiles(t *testing.T) {
 	for _, c := range []struct {
 		m, n int
@@ -29,8 +29,8 @@ func TestMatrixTiles(t *testing.T) {
 	}
 }
 
-// TestChooseTile: the products that BenchmarkTiles of package backend times get the tile that was fastest there, or one
-// at most 2 % slower. A device with little workgroup memory gets a tile that fits.
+// TestChooseTile checks that the products that BenchmarkTiles of package backend times get the tile that was fastest
+// there, or one at most 2 % slower. A device with little workgroup memory gets a tile that fits.
 func TestChooseTile(t *testing.T) {
 	for _, c := range []struct {
 		m, n, k, splits int
@@ -60,8 +60,8 @@ func TestChooseTile(t *testing.T) {
 	}
 }
 
-// TestHalves: only products of f16 by f16, on devices with matrices, multiply halves. Activations of f32 are never
-// rounded to them.
+// TestHalves checks that only products of f16 by f16, on devices with matrices, multiply halves. Activations of f32 are
+// never rounded to them.
 func TestHalves(t *testing.T) {
 	for _, c := range []struct {
 		x, w     dtype.DType

@@ -12,6 +12,25 @@ type Own struct {
 	Shaders func(n *ir.Node, l Limits) []Shader
 	// Scratch is Kernel.Scratch.
 	Scratch func(n *ir.Node, l Limits) int64
+	// Kept, if not nil, returns the memory in bytes that a node's shaders keep from run to run, for what they make of
+	// weights. It is 0 unless Limits.Keeps is set.
+	Kept func(n *ir.Node, l Limits) int64
+}
+
+// KeptBytes returns the memory that the shaders of a node keep, in bytes.
+func (l Limits) KeptBytes(n *ir.Node) int64 {
+	if o, ok := l.Own[n.Op.Name]; ok && o.Kept != nil {
+		return o.Kept(n, l)
+	}
+	return 0
+}
+
+// IsWeight reports whether a value is a weight, or a view of one.
+func IsWeight(n *ir.Node) bool {
+	if _, view := n.View(); view {
+		return IsWeight(n.In[0])
+	}
+	return n.Op != nil && n.Op.Name == "param"
 }
 
 // own returns the shaders of the device's own kernel for a node, or nil.

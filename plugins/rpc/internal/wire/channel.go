@@ -157,7 +157,7 @@ func (c *RunChannel) Read(m proto.Message) error {
 	}
 }
 
-// errMessage is returned for bytes that are no message. The other side has then broken the protocol.
+// errMessage is returned for bytes that are not a message. The other side has then broken the protocol.
 var errMessage = errors.New("a message of the run channel cannot be decoded")
 
 func decode(b []byte, m proto.Message) error {

@@ -1,0 +1,137 @@
+package matrix
+
+import (
+	_ "embed"
+	"slices"
+
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/plugins/internal/gpu/kernels"
+)
+
+// A product with a few hundred rows has fewer tiles than a large GPU has processors. Then K is divided (split-K): each
+// block sums over a part of K, as if the parts were products of their own, and another shader adds these sums.
+
+//go:embed product_sum.wgsl
+var productSumWGSL string
+
+// plan is how products with from to to rows are computed.
+type plan struct {
+	Tile
+	splits   int // parts into which K is divided; 1 if it is not
+	from, to int
+}
+
+// takes reports whether a call is computed so.
+func (p plan) takes(s kernels.ProductSizes) bool { return p.from <= s.M && s.M <= p.to }
+
+const (
+	fewRows    = 1024 // up to which products have a plan of their own, if the number of rows is known only at run time
+	usualRows  = 512  // for which that plan is made
+	mostSplits = 8
+	// A second shader takes so many seconds, and the sums so many for each byte written and read.
+	sumTime, sumByteTime = 2e-6, 1 / 4e12
+	splitGain            = 0.9 // dividing K must save a tenth of the time
+)
+
+// plans returns the plans for all numbers of rows.
+func (p product) plans(most kernels.ProductSizes) []plan {
+	rows := p.node.Type.Shape[p.node.Type.Rank()-2]
+	if most.M <= fewRows || rows.IsStatic() {
+		return []plan{p.planFor(most, most.M, 0, most.M)}
+	}
+	few, many := p.planFor(most, usualRows, 0, fewRows), p.planFor(most, most.M, fewRows+1, most.M)
+	if few.Tile == many.Tile && few.splits == 1 && many.splits == 1 {
+		many.from = 0
+		return []plan{many}
+	}
+	return []plan{few, many}
+}
+
+// planFor returns the plan that is best for m rows.
+func (p product) planFor(most kernels.ProductSizes, m, from, to int) plan {
+	tile, time := p.device.choose(m, most.N, most.Count)
+	best := plan{tile, 1, from, to}
+	if !p.divisible(most) {
+		return best
+	}
+	parts := padded(most.K) / depth
+	if s := p.device.Splits; s > 0 && parts%s == 0 {
+		best.splits = s
+		return best
+	}
+	seconds := func(time float64, k int) float64 {
+		return 2e-12 * time * float64(k) * float64(p.device.Processors)
+	}
+	least := splitGain * seconds(time, parts*depth)
+	for s := 2; s <= mostSplits; s++ {
+		if parts%s != 0 || parts/s < 4 {
+			continue
+		}
+		tile, time := p.device.choose(m, most.N, s)
+		took := seconds(time, parts/s*depth) + sumTime + 8*float64(s*m*most.N)*sumByteTime
+		if took < least {
+			best.Tile, best.splits, least = tile, s, took
+		}
+	}
+	return best
+}
+
+// divisible reports whether the K of the product may be divided.
+func (p product) divisible(most kernels.ProductSizes) bool {
+	columns := p.node.Type.Shape[p.node.Type.Rank()-1]
+	k := p.node.In[0].Type.Shape[p.node.In[0].Type.Rank()-1]
+	if p.TransA {
+		k = p.node.In[0].Type.Shape[p.node.In[0].Type.Rank()-2]
+	}
+	for _, i := range []int{p.Bias, p.Residual} {
+		if i >= 0 && !kernels.BeginsAt(p.node.In[i], 16) {
+			return false
+		}
+	}
+	return most.Count == 1 && k.IsStatic() && columns.IsStatic() && columns.Const%4 == 0 &&
+		kernels.BeginsAt(p.node, 16)
+}
+
+// sumBytes returns the scratch memory for sums over parts of K.
+func (p product) sumBytes(most kernels.ProductSizes) (n int64) {
+	for _, l := range p.list {
+		if l.splits > 1 {
+			n = max(n, 4*int64(l.splits)*int64(l.to)*int64(most.N))
+		}
+	}
+	return n
+}
+
+// divided returns the shaders of a product whose K is divided: s, made for a whole product, and the one that adds.
+func (p product) divided(l plan, s kernels.Shader, x productText) []kernels.Shader {
+	sum := kernels.Shader{
+		Name: "sum of parts", Body: productSumWGSL,
+		Consts: struct {
+			Splits         int
+			Act            string
+			Bias, Residual bool
+		}{l.splits, x.Act, x.Bias, x.Residual},
+		Bindings: []kernels.Binding{{Name: "part", Operand: kernels.Scratch, Vec: 4, DType: dtype.F32}},
+		Fields:   []string{"quads", "columns", "begin"},
+		Params: func(c *kernels.Call) []uint32 {
+			s := p.Sizes(c)
+			if s.M*s.N == 0 || !l.takes(s) {
+				return nil
+			}
+			return []uint32{uint32(s.M * s.N / 4), uint32(s.N / 4), uint32(p.sums / 16)}
+		},
+		Groups: func(c *kernels.Call) int {
+			s := p.Sizes(c)
+			return ceilDiv(s.M*s.N, 4*256)
+		},
+	}
+	for _, b := range s.Bindings[2:] {
+		b.Vec = 4
+		sum.Bindings = append(sum.Bindings, b)
+	}
+	y := kernels.Binding{Name: "y", Operand: kernels.Scratch, DType: dtype.U32}
+	x.Act, x.Bias, x.Residual, x.Pairs = "", false, false, true
+	s.Bindings = append(slices.Clone(s.Bindings[:2]), y)
+	s.Consts, s.Source = x, x.source(s.Bindings)
+	return []kernels.Shader{s, sum}
+}
