@@ -114,7 +114,9 @@ func (c TypedConfig) build(key, value string) error {
 	}
 	for _, k := range slices.Sorted(maps.Keys(set)) {
 		into, name := doc, k
-		if inner, ok := doc["text_config"].(map[string]any); ok {
+		first, _, _ := strings.Cut(name, ".")
+		_, own := doc[first].(map[string]any) // a part beside the text model, or that itself
+		if inner, ok := doc["text_config"].(map[string]any); ok && !own {
 			into = inner
 		}
 		for outer, rest, nested := strings.Cut(name, "."); nested; outer, rest, nested = strings.Cut(name, ".") {

@@ -29,6 +29,7 @@ type config struct {
 	theta, eps    float64
 	sam2          bool // also build the heads of the tracker
 	act           string
+	detector      *detector // nil if the checkpoint has none, or names of the original release
 }
 
 const backbone = "vision_config.backbone_config."
@@ -138,6 +139,11 @@ func readConfig(w *nn.Weights, transformers bool, cfg arch.Config) (c config, er
 			diag.New(arch.ErrConfig, cfg.Origin(keyImage),
 				"%s is %d; want a multiple of the patch, %d, and two patches at least, which the smallest level joins",
 				keyImage, image, patch)
+	}
+	if _, ok := w.Type(queryLandmark); ok && transformers {
+		if c.detector, err = readDetector(w, c, cfg); err != nil {
+			return c, err
+		}
 	}
 	if err := c.readScales(cfg); err != nil || !c.trunk {
 		return c, err
@@ -284,7 +290,15 @@ func (c config) facts(cfg arch.Config) []arch.Fact {
 				fmt.Sprintf("%d blocks of width %d, %d heads, MLP %d", len(c.windows), c.width, c.heads, c.hidden)),
 			cfg.Fact("windows", keyWindow, fmt.Sprintf("%d tokens, %d blocks global", c.window, global)))
 	}
-	return append(
+	out = append(
 		out, arch.Fact{Name: "neck",
 			Value: fmt.Sprintf("4 levels of %d channels, %d to %d tokens a side", c.fpn, 4*c.grid, c.grid/2)})
+	if d := c.detector; d != nil {
+		out = append(out,
+			arch.Fact{Name: "text", Value: fmt.Sprintf("%d layers of width %d, %d tokens of %d", d.text.layers,
+				d.text.width, d.text.positions, d.text.vocabulary)},
+			arch.Fact{Name: "detector", Value: fmt.Sprintf("%d and %d layers, %d queries", d.encoder.layers,
+				d.decoder.layers, d.queries)})
+	}
+	return out
 }

@@ -1,7 +1,10 @@
-// Package sam3 builds the vision part of SAM 3 (Carion et al., arXiv:2511.16719) from a checkpoint of the original
+// Package sam3 builds SAM 3 for images (Carion et al., arXiv:2511.16719) from a checkpoint of the original
 // release or of the Transformers library. Method encode turns an image into features of four scales. Method neck
 // computes the features from the tokens of the trunk. On request, method sam2_neck does so with the heads of the
-// tracker. Text encoder, detector and tracker are not built; their tensors are listed as unused.
+// tracker. From a checkpoint with the names of Transformers, method encode_text turns tokens of a text into features,
+// and methods detect and detect_boxes find the objects that a text, or a text and boxes, describe: boxes, scores and
+// masks. Of the original release's names only the vision part is built. The tracker is not built. The tensors of other
+// parts are listed as unused.
 //
 // It imports models/nn and below; it reads no bytes and knows no device.
 package sam3
@@ -18,7 +21,7 @@ import (
 )
 
 var _ = arch.Register(arch.Architecture{
-	Name: "sam3", Title: "SAM 3 (Segment Anything with Concepts), vision",
+	Name: "sam3", Title: "SAM 3 (Segment Anything with Concepts)",
 	Types: []string{"sam3", "sam3_video", "sam3_vision_model"}, Recognise: recognise, Keys: keys, Build: build,
 })
 
@@ -89,25 +92,34 @@ func build(ckpt arch.Checkpoint, cfg arch.Config) (*arch.Model, error) {
 		return nil, err
 	}
 	m := &arch.Model{Arch: "sam3", Facts: c.facts(cfg)}
+	var tokens ir.Syms // of a text
+	if c.detector != nil {
+		tokens = ir.Syms{{Name: "N", Min: 1, Max: c.detector.text.positions}}
+	}
 	for _, method := range []struct {
 		name  string
 		has   bool
+		syms  ir.Syms
 		build func(config, nn.Scope)
 	}{
-		{"neck", true, func(c config, root nn.Scope) { neckAlone(c, root, "convs") }},
-		{"encode", c.trunk, encode},
-		{"sam2_neck", c.sam2, func(c config, root nn.Scope) { neckAlone(c, root, "sam2_convs") }},
+		{"neck", true, nil, func(c config, root nn.Scope) { neckAlone(c, root, "convs") }},
+		{"encode", c.trunk, nil, encode},
+		{"sam2_neck", c.sam2, nil, func(c config, root nn.Scope) { neckAlone(c, root, "sam2_convs") }},
+		{"encode_text", c.detector != nil, tokens, encodeText},
+		{"detect", c.detector != nil, tokens, func(c config, root nn.Scope) { detect(c, root, false) }},
+		{"detect_boxes", c.detector != nil, append(tokens[:len(tokens):len(tokens)],
+			ir.Sym{Name: "M", Min: 1, Max: maxBoxes}), func(c config, root nn.Scope) { detect(c, root, true) }},
 	} {
 		if !method.has {
 			continue
 		}
-		g, err := w.Graph(method.name, nil, func(root nn.Scope) { method.build(c, root) })
+		g, err := w.Graph(method.name, method.syms, func(root nn.Scope) { method.build(c, root) })
 		if err != nil {
 			return nil, err
 		}
 		m.Methods = append(m.Methods, g)
 	}
-	skip(w, ckpt, names)
+	skip(w, ckpt, names, c.detector != nil)
 	if m.Skipped, err = w.Finish(); err != nil {
 		return nil, err
 	}
@@ -116,17 +128,25 @@ func build(ckpt arch.Checkpoint, cfg arch.Config) (*arch.Model, error) {
 }
 
 // skip marks the tensors of a SAM 3 that no method uses.
-func skip(w *nn.Weights, ckpt arch.Checkpoint, names naming) {
+func skip(w *nn.Weights, ckpt arch.Checkpoint, names naming, detector bool) {
 	w.SkipAll(sam2Reason, names.prefix+"sam2_convs.")
 	for _, p := range otherParts {
-		w.SkipAll(p.reason, p.prefix)
+		if !detector || p.reason != partReason {
+			w.SkipAll(p.reason, p.prefix)
+		}
 	}
 	for _, n := range ckpt.Names() {
 		inside := strings.HasPrefix(n, names.prefix)
 		switch part := strings.HasPrefix(n, "detector.") || strings.HasPrefix(n, "detector_model."); {
+		case strings.HasSuffix(n, ".position_ids"):
+			w.SkipAll("numbers from 0 on", n)
 		case strings.HasSuffix(n, ".freqs_cis"):
 			w.SkipAll("a rotary table, which follows from the configuration", n)
-		case part && !inside:
+		case detector && strings.HasPrefix(n, names.outer()+pixelStage):
+			w.SkipAll("a third stage of the pixel decoder, which has two", n)
+		case detector && n == names.outer()+"text_encoder.text_projection.weight":
+			w.SkipAll("CLIP's own projection of a text, which the detector does not use", n)
+		case part && !inside && !detector:
 			w.SkipAll(partReason, n)
 		}
 	}

@@ -21,5 +21,14 @@ func TestWrongTypes(t *testing.T) {
 				"vision_config.fpn_hidden_size": modeltest.Size,
 				backbone + "num_hidden_layers":  modeltest.Size, backbone + "intermediate_size": modeltest.Size,
 				backbone + "pretrain_image_size": modeltest.Size,
+			}}, modeltest.TypedConfig{Name: "sam3 with detector",
+			Stored: modeltest.Open(t, modeltest.Manifest(t, whole), dtype.F32), Config: whole + "config.json",
+			Keys: map[string]modeltest.Kind{
+				textPart + "num_attention_heads": modeltest.Size, textPart + "hidden_act": modeltest.Word,
+				keyTextEps: modeltest.Number, geometryPart + "num_attention_heads": modeltest.Size,
+				geometryPart + "hidden_act": modeltest.Word, encoderPart + "num_attention_heads": modeltest.Size,
+				encoderPart + "hidden_act": modeltest.Word, decoderPart + "num_attention_heads": modeltest.Size,
+				decoderPart + "hidden_act": modeltest.Word, maskPart + "num_attention_heads": modeltest.Size,
+				decoderPart + "num_queries": modeltest.Size, geometryPart + "roi_size": modeltest.Size,
 			}})
 }
