@@ -16,11 +16,11 @@ import (
 	"github.com/rlx-go/rlx/text"
 )
 
-// TestKilledOften: the backend is lost 20 times, or RLX_KILLS times, while clients ask. No token of an answer is lost
+// TestKilledOften: the backend is lost 6 times, or RLX_KILLS times, while clients ask. No token of an answer is lost
 // or doubled: an answer has the tokens and the bits of their probabilities of a request that is alone. A stream that is
 // cut off has the first of them, and an error.
 func TestKilledOften(t *testing.T) {
-	kills := 20
+	kills := 6
 	if s := os.Getenv("RLX_KILLS"); s != "" {
 		var err error
 		if kills, err = strconv.Atoi(s); err != nil {
