@@ -13,10 +13,9 @@
 // A worker process opens each Model once, starts one backend for it, and keeps both for all bundles, which share the
 // session. A backend that was lost is replaced.
 //
-// A transform gives the same result for an input whatever else is in the bundle, so that a repeated bundle
-// gives the same
-// bytes. WriteFolders and WriteLines give files names that follow from the inputs, and a file appears only when it is
-// complete. So a repeated bundle replaces a file by the same file.
+// A transform gives the same result for an input whatever else is in the bundle, so that a repeated bundle gives the
+// same bytes. WriteFolders and WriteLines give files names that follow from the inputs, and a file appears only when it
+// is complete. So a repeated bundle replaces a file by the same file.
 //
 // The artifact and the backend must be on every worker, at the same path. docs/scale.md says how to bring them there.
 package rlxbeam

@@ -23,9 +23,8 @@ type Image struct {
 }
 
 // ReadImages returns the images below a folder, PCollection<Image>, whose path relative to it matches a pattern, and a
-// PCollection<Failure> with those that cannot be read. A part of the pattern that is ** stands for any
-// number of folders.
-// A file counts as an image if its name ends as one's does, such as in .png. The folder must be the same on
+// PCollection<Failure> with those that cannot be read. A part of the pattern that is ** stands for any number of
+// folders. A file counts as an image if its name has the ending of one, such as .png. The folder must be the same on
 // every worker.
 //
 // The list of files is divided among the workers anew, so that one worker lists and all read.
@@ -42,9 +41,8 @@ func ImagesOf(s beam.Scope, prefix string, files beam.PCollection) beam.PCollect
 	return beam.ParDo(s, &fileFn{Prefix: prefix}, fileio.ReadMatches(s, beam.Reshuffle(s, files)))
 }
 
-// Matches reports whether a relative path with slashes matches a pattern of ReadImages. The error reports a
-// pattern that
-// is malformed.
+// Matches reports whether a relative path with slashes matches a pattern of ReadImages. The error reports a malformed
+// pattern.
 func Matches(pattern, name string) (bool, error) {
 	return matches(strings.Split(path.Clean(pattern), "/"), strings.Split(name, "/"))
 }

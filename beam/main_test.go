@@ -40,9 +40,8 @@ func TestMain(m *testing.M) {
 	rlxtest.Main(m, nil)
 }
 
-// cpu puts the cpu backend where FindBackend finds it. The test program itself, which other packages' tests
-// use, is none:
-// package expansionx of Beam panics in a sandbox, where it cannot look up the user.
+// cpu puts the cpu backend where FindBackend finds it. The test program itself cannot be the backend, as it is in the
+// tests of other packages: package expansionx of Beam panics in a sandbox, where it cannot look up the user.
 var cpu = sync.OnceValue(func() rlx.Backend {
 	path := rlxtest.Scratch("rlx-backend-cpu")
 	err := os.Remove(path)

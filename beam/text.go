@@ -35,9 +35,8 @@ type Continuation struct {
 }
 
 // Generate continues texts, PCollection<Text>, with a model that declares the task "text". It returns
-// PCollection<Continuation> and PCollection<Failure>. With a model that was compiled for several sequences,
-// the texts of
-// a bundle share runs, and each has the result that it has in any other bundle. The results of a bundle come when it
+// PCollection<Continuation> and PCollection<Failure>. With a model that was compiled for several sequences, the texts
+// of a bundle share runs, and each has the result that it has in any other bundle. The results of a bundle come when it
 // ends, in the global window.
 func Generate(s beam.Scope, m Model, o GenerateOptions, texts beam.PCollection) (out, failed beam.PCollection) {
 	return beam.ParDo2(s.Scope("rlxbeam.Generate"), &generateFn{Model: m, Options: o}, texts)

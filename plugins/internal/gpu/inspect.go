@@ -53,7 +53,8 @@ func (i Inspection) Slow() (inFlight int) {
 // Buffers returns all buffers of the program, those for parameters last. weights is the number of bytes of the
 // weights section that the program reads.
 func (i Inspection) Buffers() (out []Buffer, weights int64) {
-	for _, s := range append(slices.Clone(i.exec.weights), i.exec.arena, i.exec.io, i.exec.scratch, i.exec.status) {
+	own := []*space{i.exec.arena, i.exec.io, i.exec.scratch, i.exec.kept, i.exec.status}
+	for _, s := range append(slices.Clone(i.exec.weights), own...) {
 		out = append(out, s.buffers...)
 	}
 	for _, r := range i.exec.resident {
