@@ -23,7 +23,7 @@ import (
 	"github.com/rlx-go/rlx/task"
 )
 
-// apis are what a server of artifacts offers. Each artifact can be loaded again while it runs.
+// apis are the APIs of a server of artifacts. Each artifact can be loaded again while it runs.
 type apis struct {
 	ctx       context.Context
 	flags     *serveFlags
@@ -39,7 +39,7 @@ type apis struct {
 // A servable is an artifact that is ready for requests.
 type servable struct {
 	s       *session
-	engine  *openai.Engine // nil if it is no language model
+	engine  *openai.Engine // nil if it is not a language model
 	methods bool           // some keep no state
 }
 
@@ -121,7 +121,8 @@ func (a *apis) prepare(s *session, name string) (x servable, err error) {
 	return x, nil
 }
 
-// ender returns what is called when an API no longer uses a replaced artifact. The last call closes its session.
+// ender returns the function that each API calls when it no longer uses a replaced artifact. The last call closes its
+// session.
 func (a *apis) ender(x servable) func() {
 	var left atomic.Int32
 	if x.engine != nil {
@@ -196,7 +197,7 @@ func (a *apis) load(name string) (err error) {
 	return nil
 }
 
-// path returns that of the base URL: /v1 if there is a language model.
+// path returns the path of the base URL: /v1 if there is a language model.
 func (a *apis) path() string {
 	if a.text != nil {
 		return "/v1"

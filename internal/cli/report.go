@@ -45,7 +45,7 @@ func Main(p Program) {
 	os.Exit(p.Exec(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
-// interrupts is who takes Ctrl-C in place of the command's end, and hangups who takes SIGHUP.
+// interrupts takes Ctrl-C in place of the end of the command, and hangups takes SIGHUP.
 var interrupts, hangups taker
 
 type taker struct {
