@@ -26,13 +26,13 @@ func TestRegionLimits(t *testing.T) {
 		"v0=neg(i1)": "uses i1 but not i0", "v0=neg(1.0)": "uses no inputs",
 		"v0=neg(i16)": "want i0 to i15", "v0=neg(i-1)": "want i0 to i15", "v0=neg(i0); v1=neg(v-1)": "an earlier step",
 		"v0=neg(i00)": "want it written", "v0=neg(i0,i0)": "2 operands; neg takes x",
-		"v0=softmax(i0)":     "no op that a region",
+		"v0=softmax(i0)":     "is not an op that a region",
 		"v0=elu(i0,alpha=1)": "want it written", "v0=elu(i0,beta=1.0)": "unknown attribute",
 		"v0=elu(i0,alpha=1.0": "want v0=OP", "v0=elu(alpha=1.0)": "0 operands",
 		"v0=softplus(i0,threshold=1.0,beta=1.0)": "want it written", "v0=elu(i0,alpha=1.0,i1)": "attribute",
 		"v0=neg(i0": "want v0=OP", "v0=add(i0,1e99)": "f32 number", "v0=add(i0,0.10000000000000001)": "want it written",
 		"v0=add(i0,nan)":            "want it written",
-		"v0=elementwise_region(i0)": "no op that a region", "v0=neg(i0)" + strings.Repeat("; v0=neg(i0)", 40): "step",
+		"v0=elementwise_region(i0)": "is not an op that a region", "v0=neg(i0)" + strings.Repeat("; v0=neg(i0)", 40): "step",
 	} {
 		if _, err := op.ParseRegion(expr); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q gives error %v; want one with %q", expr, err, want)

@@ -170,7 +170,7 @@ func BatchNorm(p *pool.Pool, g *BatchNormArgs) {
 			rows.by, rows.shift = g.Kept.rows(g)
 		}
 		if ok {
-			pool.Split(p, g.Batch*n, pool.Grain, rows)
+			pool.Split(p, g.Batch*rows.pieces(), max(1, pool.Grain/elementwise.Spread), rows)
 			return
 		}
 	}
@@ -204,13 +204,17 @@ func (g *batchNormRows) fill() bool {
 	return true
 }
 
+// pieces returns the number of pieces of an image. A vector routine may round the last elements of its operands
+// differently, so the pieces must not depend on the number of threads.
+func (g *batchNormRows) pieces() int { return pool.CeilDiv(len(g.by), elementwise.Spread) }
+
+// Do computes pieces [lo, hi) of all images.
 func (g *batchNormRows) Do(lo, hi, _ int) {
-	n := len(g.by)
-	for lo < hi {
-		at := lo % n
-		m := min(elementwise.Spread, n-at, hi-lo)
-		reduce.On(g.p.Set).Normalize(g.Dst[lo:lo+m], g.X[lo:lo+m], g.by[at:at+m], g.shift[at:at+m], 0, 1, 0)
-		lo += m
+	n, pieces := len(g.by), g.pieces()
+	for i := lo; i < hi; i++ {
+		at := i % pieces * elementwise.Spread
+		m, first := min(elementwise.Spread, n-at), i/pieces*n+at
+		reduce.On(g.p.Set).Normalize(g.Dst[first:][:m], g.X[first:][:m], g.by[at:][:m], g.shift[at:][:m], 0, 1, 0)
 	}
 }
 
