@@ -342,12 +342,7 @@ func (g *convolution) bandTask(t, worker int) {
 					g.packed[g.packedAt(i, blocks)+(x.group*blocks+k)*(g.blockRows()*f.k+product.Spill):], right,
 					panels, 0)
 				sc.Release(inner)
-				switch {
-				case g.Transposed:
-				case direct:
-					g.actRows(q.C, rows, q.N, q.LDC)
-				default:
-					g.act(x.c[:rows*x.ldc])
+				if !direct && !g.Transposed {
 					g.writeLines(&x, f, first, rows, sc)
 				}
 			}

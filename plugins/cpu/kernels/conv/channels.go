@@ -185,7 +185,6 @@ func (x *convBands) Do(lo, hi, worker int) {
 		if b.flat {
 			n := ((high-1)*apart + wide + s.Lanes - 1) / s.Lanes * s.Lanes
 			stencil(made[:n], copied, g.at, most, weights, bias)
-			g.act(made[:n])
 			for h := range high {
 				copy(g.Out[first+h*g.out[2]:][:wide], made[h*apart:])
 			}
@@ -200,11 +199,6 @@ func (x *convBands) Do(lo, hi, worker int) {
 			}
 			stencil(made[:n], copied[h*b.pitch:], g.at, most, weights, bias)
 			copy(dst[:wide], made)
-		}
-		if across == 1 {
-			g.act(g.Out[first:][:high*wide])
-		} else {
-			g.actRows(g.Out[first:], high, wide, g.out[2])
 		}
 	}
 	sc.Release(mark)

@@ -122,7 +122,6 @@ func (g *convolution) block(n, group, m, chunk, worker int) {
 		}
 		inner := sc.Mark()
 		q.Tiles(s, sc, 0, 0, rows, 0, cols, packed, b, panels, 0)
-		g.actRows(c, rows, cols, ldc)
 		sc.Release(inner)
 	}
 	sc.Release(mark)

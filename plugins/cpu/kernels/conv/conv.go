@@ -28,8 +28,6 @@ type Args struct {
 	Bias   []float32     // [Cout], or nil
 	Out    []float32     // laid out as X; must not overlap it
 
-	Act elementwise.UnaryOp // is applied to the result
-
 	Packed *Packed // keeps packed weights for the next call; nil if the next call may have other weights
 }
 
@@ -84,33 +82,6 @@ func Convolve(p *pool.Pool, g *Args) {
 	}
 	if p.Bad.Load() != 0 { // a weight is not finite, and multiplying the padding by it would give NaN
 		p.Share(c.N*c.Cout, 1, (*convDefinition)(c))
-	} else if c.acts() {
-		return
-	}
-	if out := g.Out[:c.N*c.Cout*elementwise.Volume(c.out)]; g.Act != elementwise.Identity {
-		elementwise.UnaryF32(p, g.Act, out, out)
-	}
-}
-
-// acts reports whether the way in which the convolution is computed applies Act.
-func (g *convolution) acts() bool {
-	return !g.Last && !g.Transposed && elementwise.Volume(g.In)*g.Cin > 0
-}
-
-// act applies Act to results that are ready, or are on their way to Out.
-func (g *convolution) act(x []float32) {
-	if g.Act != elementwise.Identity {
-		elementwise.Apply(g.p.Set, g.Act, x, x)
-	}
-}
-
-// actRows applies Act to rows of so many results that are ld elements apart.
-func (g *convolution) actRows(x []float32, rows, cols, ld int) {
-	if g.Act == elementwise.Identity {
-		return
-	}
-	for r := range rows {
-		g.act(x[r*ld:][:cols])
 	}
 }
 

@@ -64,9 +64,6 @@ func conv64(g *Args) []float64 {
 			}
 		}
 	}
-	for i, x := range out {
-		out[i] = elementwise.Exact(g.Act, x)
-	}
 	return out
 }
 
@@ -132,14 +129,10 @@ func drawValues(r *rand.Rand, g *Args) {
 	}
 }
 
-// acts are functions that tests apply to results.
-var acts = []elementwise.UnaryOp{elementwise.Relu, elementwise.Identity, elementwise.Silu, elementwise.Identity,
-	elementwise.Tanh}
-
 func describeConv(g *Args) string {
 	return fmt.Sprintf(
-		"%v after transposed %v, %d x %v, channels %d to %d, kernel %v, stride %v pad %v and %v dilation %v groups %d, last %v",
-		g.Act, g.Transposed, g.N, g.In, g.Cin, g.Cout,
+		"transposed %v, %d x %v, channels %d to %d, kernel %v, stride %v pad %v and %v dilation %v groups %d, last %v",
+		g.Transposed, g.N, g.In, g.Cin, g.Cout,
 		g.Kernel, g.Stride, g.Pad, g.OutputPad, g.Dilation, g.Groups, g.Last)
 }
 
@@ -150,7 +143,6 @@ func TestConv(t *testing.T) {
 		r := kerneltest.RNG(seed)
 		for i := range kerneltest.Some(50) {
 			g := randomConv(r, i%2 == 1)
-			g.Act = acts[i/2%len(acts)]
 			if i%10 == 0 { // an infinite weight, which must not be multiplied by padding
 				g.Weight = stored.F32(kerneltest.Randoms(r, g.Weight.Len()))
 				g.Weight.Floats[r.IntN(g.Weight.Len())] = float32(math.Inf(1))
@@ -176,7 +168,6 @@ func TestConvFew(t *testing.T) {
 		r := kerneltest.RNG(31)
 		for i := range kerneltest.Some(60) {
 			g := drawFew(r)
-			g.Act = acts[i%len(acts)]
 			if i%10 == 0 {
 				g.Weight = stored.F32(kerneltest.Randoms(r, g.Weight.Len()))
 				g.Weight.Floats[r.IntN(g.Weight.Len())] = float32(math.NaN())

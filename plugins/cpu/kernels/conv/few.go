@@ -96,11 +96,6 @@ func (x *fewPanels) Do(lo, hi, worker int) {
 		}
 		q.Tiles(s, sc, 0, 0, g.rowsNow, 0, cols, g.packed[group*g.rowsNow*g.k:],
 			g.right[group*g.panels*nr*g.k:], g.panels, panel)
-		if area == 1 {
-			g.actRows(q.C, g.rowsNow, cols, q.LDC)
-		} else {
-			g.act(tile)
-		}
 		switch {
 		case area == 1:
 		case area <= fewest: // too short for vectors

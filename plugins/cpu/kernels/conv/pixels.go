@@ -130,7 +130,6 @@ func (x *convPixels) Do(lo, hi, worker int) {
 			stencil(made[line*g.out[2]*lanes:][:g.out[2]*lanes], image[at*lanes:], g.at, most, w, bias,
 				g.Stride[2]*lanes)
 		}
-		g.act(made[:lanes*out])
 		dst := g.Out[(n*g.Cout+o)*out:][:rows*out]
 		to, direct := back, out%lanes == 0 && rows == lanes
 		if direct {
