@@ -159,7 +159,7 @@ func dequantScratch(p *pool.Pool, n *ir.Node, precision product.Precision) pool.
 		r.Other += product.GroupedScratch(m, k, g.N, w[0]).Other
 	}
 	for _, g.Precision = range []product.Precision{product.Float32, precision} {
-		r = r.With(g.ScratchSize(p, false))
+		r = r.With(g.ScratchSize(p))
 	}
 	return r
 }

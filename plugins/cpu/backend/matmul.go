@@ -43,21 +43,36 @@ func matmulScratch(attrs func(n *ir.Node) op.FusedMatMulAttrs) func(
 		}
 		act, _ := activation(a.Act) // exists: the rule lists it
 		x, out := syms.Largest(n.In[0].Type.Shape), syms.Largest(n.Type.Shape)
-		g := product.GemmArgs{N: out[len(out)-1], K: x[len(x)-1], TransA: a.TransA, TransB: a.TransB, Act: act}
+		g := product.GemmArgs{N: out[len(out)-1], K: x[len(x)-1], B: weights(tensor.Tensor{DType: n.In[1].Type.DType}),
+			TransA: a.TransA, TransB: a.TransB, Act: act}
 		if a.TransA {
 			g.K = x[len(x)-2]
 		}
 		// The need stops growing long before 1<<24 rows or products.
 		most := int(min(syms.MaxElems(n.Type), 1<<24))
 		var r pool.Size
-		for _, g.Precision = range []product.Precision{product.Float32, precision} { // see fewRows
+		for g.Precision = product.Float32; g.Precision <= precision; g.Precision++ { // see fewRows
 			g.M, g.Batch = most, 1
-			r = r.With(g.ScratchSize(p, param(n.In[1]) != nil))
+			r = r.With(g.ScratchSize(p))
+			if keeps(p, n, &g) {
+				r.Packed += g.KeptSize(p)
+			}
 			g.M, g.Batch = out[len(out)-2], most
-			r = r.With(g.ScratchSize(p, false))
+			r = r.With(g.ScratchSize(p))
 		}
 		return r
 	}
+}
+
+// keeps reports whether the weights of the product n are packed by its first run and kept. g has the sizes and types of
+// a run.
+func keeps(p *pool.Pool, n *ir.Node, g *product.GemmArgs) bool {
+	least, most := 1, 1
+	for _, d := range n.Type.Shape[:n.Type.Rank()-1] {
+		lo, hi := n.Graph.Syms.Bounds(d)
+		least, most = int(min(int64(least)*lo, 1<<24)), int(min(int64(most)*hi, 1<<24))
+	}
+	return param(n.In[1]) != nil && g.Keeps(p, least, most)
 }
 
 func fusedAttrs(n *ir.Node) op.FusedMatMulAttrs { return n.Attrs.(op.FusedMatMulAttrs) }
@@ -69,7 +84,7 @@ func multiplies(attrs func(n *ir.Node) op.FusedMatMulAttrs) func(n *ir.Node) fun
 		if n.Type.DType == dtype.F64 {
 			return matmulF64
 		}
-		a, fixed := attrs(n), param(n.In[1]) != nil
+		a := attrs(n)
 		act, known := activation(a.Act)
 		if !known {
 			return func(c *call) error {
@@ -77,17 +92,18 @@ func multiplies(attrs func(n *ir.Node) op.FusedMatMulAttrs) func(n *ir.Node) fun
 					"%s: the cpu backend has no function %q to apply to a product", c.node.OpName(), a.Act)
 			}
 		}
-		var packed *product.PackedWeights
+		// by precision, which depends on the number of rows and so may differ between runs
+		packed := map[product.Precision]*product.PackedWeights{}
 		return func(c *call) error {
 			return matmul(c, a, act, func(g product.GemmArgs) *product.PackedWeights {
-				// The precision depends on the number of rows, which may differ between runs.
-				if !fixed || !product.TakesBlocked(c.pool, g.Precision) {
-					return nil
+				w, packedBefore := packed[g.Precision]
+				if !packedBefore {
+					if keeps(c.pool, n, &g) {
+						w = product.PackWeights(c.pool, &g)
+					}
+					packed[g.Precision] = w
 				}
-				if packed == nil {
-					packed = product.PackWeights(c.pool, &g)
-				}
-				return packed
+				return w
 			})
 		}
 	}

@@ -69,7 +69,7 @@ func groupedScratch(p *pool.Pool, n *ir.Node, precision product.Precision) pool.
 	g, groups := groupedArgs(n, syms.Largest(n.In[0].Type.Shape), syms.Largest(n.In[1].Type.Shape))
 	r := product.GroupedScratch(g.M, g.K, g.N, groups)
 	for _, g.Precision = range []product.Precision{product.Float32, precision} {
-		r = r.With(g.ScratchSize(p, false))
+		r = r.With(g.ScratchSize(p))
 	}
 	return r
 }

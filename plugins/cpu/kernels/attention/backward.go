@@ -70,7 +70,7 @@ func BackwardScratch(p *pool.Pool, g BackwardArgs) (r pool.Size) {
 	}
 	for _, x := range products {
 		// Strips of fewer keys and rows may take other routes, and a smaller batch may not be computed by heads.
-		r = r.With(x.ScratchSize(p, false))
+		r = r.With(x.ScratchSize(p))
 		if g.byHead() {
 			r.Worker = max(r.Worker, x.AloneScratch(p)+each)
 		}

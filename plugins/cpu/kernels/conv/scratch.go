@@ -49,10 +49,10 @@ func (g *Args) ScratchSize(p *pool.Pool) pool.Size {
 	}
 	if g.Transposed { // see convolution.disjoint
 		one := product.GemmArgs{M: g.In[2], N: g.Kernel[2] * g.Cout, K: g.Cin, Batch: g.In[1]}
-		gemm := one.ScratchSize(p, false)
+		gemm := one.ScratchSize(p)
 		gemm.Other += pool.FloatBytes(g.Cin*one.N, one.N, g.Cout*taps)
 		return r.With(gemm)
 	}
 	plain := product.GemmArgs{M: g.N * elementwise.Volume(g.In), N: g.Cout, K: g.Cin, TransB: true}
-	return r.With(plain.ScratchSize(p, false))
+	return r.With(plain.ScratchSize(p))
 }

@@ -32,10 +32,11 @@ type GemmArgs struct {
 
 	Precision Precision // of the operands A and B as they are multiplied
 
-	// Packed, ABlocked and CBlocked are only for a pool and a precision for which TakesBlocked is true. Packed replaces
-	// B. In a single product, ABlocked replaces A, if TransA is not set, and CBlocked replaces C, if there is no
-	// residual and Act is Identity or Gelu. That Gelu has an error of up to 5e-5.
-	Packed             *PackedWeights
+	Packed *PackedWeights // B, packed in advance; or nil
+
+	// ABlocked and CBlocked are only for a pool and a precision for which TakesBlocked is true. In a single product,
+	// ABlocked replaces A, if TransA is not set, and CBlocked replaces C, if there is no residual and Act is Identity or
+	// Gelu. That Gelu has an error of up to 5e-5.
 	ABlocked, CBlocked []float32
 
 	// Batch products, matrix i of an operand starting at i times its stride. 0 and 1 mean one; a stride of 0 shares the
@@ -85,14 +86,15 @@ func (g *GemmArgs) check(batch int) {
 	if g.TransB {
 		br, bc = bc, br
 	}
+	if w := g.Packed; w != nil && (w.n != g.N || w.k != g.K || g.StrideB != 0 || w.precision != g.Precision) {
+		panic("BUG: Gemm: B was packed for another product")
+	}
 	if !g.blockable(batch) {
 		panic("BUG: Gemm: a blocked operand or result that it cannot take")
 	}
 	switch {
 	case g.ABlocked == nil && len(g.A) < last(ar, ac, g.LDA, g.StrideA):
 		panic("BUG: Gemm: A is short")
-	case g.Packed != nil && (g.Packed.n != g.N || g.Packed.k != g.K || g.StrideB != 0 || g.Precision != BFloat16):
-		panic("BUG: Gemm: B was packed for another product")
 	case g.Packed == nil && g.B.Len() < last(br, bc, g.LDB, g.StrideB):
 		panic("BUG: Gemm: B is short")
 	case g.CBlocked == nil && (len(g.C) < last(g.M, g.N, g.LDC, g.StrideC) || batch > 1 && g.StrideC == 0 ||

@@ -33,7 +33,7 @@ func TestGemmOwnProducts(t *testing.T) {
 		for range kerneltest.Some(3) {
 			g := randomGemm(r, s[0], s[1], s[2], ownProducts*3)
 			kerneltest.EachNewPool(t, func(t *testing.T, p *pool.Pool) {
-				need := g.ScratchSize(p, false)
+				need := g.ScratchSize(p)
 				kerneltest.Reserve(t, p, need)
 				c, what := *g, describe(g)
 				kerneltest.Compare(t, what, runGemm(t, p, &c, what), gemm64(g), 1e-6*math.Sqrt(float64(g.K))+2e-6, 1e-5)

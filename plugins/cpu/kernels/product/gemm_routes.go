@@ -81,15 +81,12 @@ func always(f func(p *pool.Pool, g *GemmArgs, batch int)) func(p *pool.Pool, g *
 	return func(p *pool.Pool, g *GemmArgs, batch int) bool { f(p, g, batch); return true }
 }
 
-// ScratchSize returns what Gemm needs for up to M rows, N columns and Batch products of depth K. If the weights are
-// fixed, it includes what PackWeights keeps. It reads only the sizes, the type of B, the precision, the activation and
-// the transpositions of g. The bound covers a residual that is C itself.
-func (g *GemmArgs) ScratchSize(p *pool.Pool, fixed bool) (r pool.Size) {
+// ScratchSize returns what Gemm needs for up to M rows, N columns and Batch products of depth K. It reads only the
+// sizes, the type of B, the precision, the activation and the transpositions of g. The bound covers a residual that is
+// C itself.
+func (g *GemmArgs) ScratchSize(p *pool.Pool) (r pool.Size) {
 	for _, way := range routes {
 		r = r.With(way.scratch(p, g))
-	}
-	if fixed && TakesBlocked(p, g.Precision) {
-		r.Packed += pool.FloatBytes(g.packedMatrix(p.Set))
 	}
 	return r
 }

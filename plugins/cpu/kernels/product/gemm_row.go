@@ -17,7 +17,7 @@ const (
 
 // oneRow reports whether gemmRow computes a product.
 func (g *GemmArgs) oneRow(p *pool.Pool) bool {
-	return g.M == 1 && !g.TransB && g.Packed == nil && g.ABlocked == nil && g.CBlocked == nil && g.Residual == nil &&
+	return g.M == 1 && !g.TransB && g.ABlocked == nil && g.CBlocked == nil && g.Residual == nil &&
 		g.B.Floats != nil && (!g.TransA || g.LDA == 1) && g.K > 0 && g.N >= p.Set.Lanes &&
 		PackingOf(p.Set, g.Precision) == Plain && !vec.On(p.Set).StencilsInGo
 }

@@ -58,24 +58,6 @@ const tileBlockA = 3 << 18
 // from the caches before it is read, and an ordinary store reads the cache line first.
 const tileStream = 1 << 18
 
-// PackedWeights is the second operand of products, packed in advance because it is used more than once.
-type PackedWeights struct {
-	n, k   int
-	panels []float32
-}
-
-// PackWeights packs B of g for products with the same B, N, K and Precision. It returns nil if packing in advance
-// gains nothing.
-func PackWeights(p *pool.Pool, g *GemmArgs) *PackedWeights {
-	if !TakesBlocked(p, g.Precision) || g.N*g.K == 0 {
-		return nil
-	}
-	panels := (g.N + On(p.Set).NR - 1) / On(p.Set).NR
-	w := &PackedWeights{g.N, g.K, make([]float32, panels*On(p.Set).NR*g.depth(Tiled)+Spill)}
-	PackPanels(p, g, w.panels, 0, 1, 0, panels)
-	return w
-}
-
 // tileBlock is tiles for a set with AMX. With ABlocked, a is nil.
 func (g *GemmArgs) tileBlock(s *isa.Set, sc *pool.Scratch, i, m, rows, j, cols int, a, b []float32, panels, first int) {
 	const way, area = Tiled, TileSide * TileSide

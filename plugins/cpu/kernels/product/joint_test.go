@@ -33,7 +33,7 @@ func TestGemmJoint(t *testing.T) {
 				if g := &products[i]; !kinds[i].IsPacked() && r.IntN(2) == 0 {
 					g.Bias, g.Act = kerneltest.Randoms(r, n), elementwise.Silu
 				}
-				each = each.With(products[i].ScratchSize(p, false)).With(PackedScratch(p, kinds[i], m, k))
+				each = each.With(products[i].ScratchSize(p)).With(PackedScratch(p, kinds[i], m, k))
 			}
 			need := each.With(JointScratch(m, k, kinds))
 			kerneltest.Reserve(t, p, need)

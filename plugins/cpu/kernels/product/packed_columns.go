@@ -53,7 +53,7 @@ type decodedWeights struct{ values []float32 }
 func (g *GemmArgs) PackedColumnsScratch(p *pool.Pool) pool.Size {
 	one := *g
 	one.K, one.B = g.decodedRows(), stored.F32(nil)
-	r := one.ScratchSize(p, false).With(g.ScratchSize(p, false))
+	r := one.ScratchSize(p).With(g.ScratchSize(p))
 	r.Other += 4 * int64(one.K) * int64(g.N)
 	return r
 }

@@ -37,7 +37,7 @@ func TestPackedProducts(t *testing.T) {
 				quant.Decode(values, d, w)
 				g := GemmArgs{M: m, N: n, K: k, A: x, LDA: ld, B: stored.Packed(d, w), LDB: k, TransB: true, C: c,
 					LDC: n}
-				need := g.ScratchSize(p, false)
+				need := g.ScratchSize(p)
 				kerneltest.Reserve(t, p, need)
 				Gemm(p, &g)
 				kerneltest.Fits(t, p, need, keptPanels(p), fmt.Sprintf("%s, %v, %v", s.Name, d, size))

@@ -150,7 +150,7 @@ func roundedProductOn(t *testing.T, p *pool.Pool, d dtype.DType, m, n, k int) []
 	}
 	quant.Random(w, d, rng.Uint32)
 	g := GemmArgs{M: m, N: n, K: k, A: x, LDA: k, B: stored.Packed(d, w), LDB: k, TransB: true, C: c, LDC: n}
-	need := PackedScratch(p, d, m, k).With(g.ScratchSize(p, false))
+	need := PackedScratch(p, d, m, k).With(g.ScratchSize(p))
 	kerneltest.Reserve(t, p, need)
 	GemmRounded(p, &g)
 	kerneltest.Fits(t, p, need, keptPanels(p), fmt.Sprintf("%s, %v, %d rows", p.Set.Name, d, m))

@@ -119,7 +119,7 @@ func comparePart(t *testing.T, s *isa.Set, g GemmArgs, b, residual []float32, na
 		c := slices.Clone(residual)
 		g.C, g.Residual, g.LDR = c, c, g.LDC
 		p := kerneltest.NewPool(t, threads, s.Name)
-		need := g.ScratchSize(p, false)
+		need := g.ScratchSize(p)
 		kerneltest.Reserve(t, p, need)
 		Gemm(p, &g)
 		kerneltest.Fits(t, p, need, 0, name)

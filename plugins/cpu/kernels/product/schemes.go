@@ -175,7 +175,7 @@ func SchemeScratch(p *pool.Pool, m, k, n int, precision Precision) pool.Size {
 	strip := min(n, schemeStrip)
 	own := pool.Size{Worker: pool.FloatBytes(strip, strip, strip, schemeRows*strip),
 		Other: pool.SizeOf[float32](g.N*k+m*k) + int64(m*k)*5/4}
-	return own.With(g.ScratchSize(p, false))
+	return own.With(g.ScratchSize(p))
 }
 
 // widenedColumns returns how many columns of k weights a product with many rows widens at a time: about 2 MB.
