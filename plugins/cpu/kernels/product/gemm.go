@@ -161,8 +161,9 @@ func (g *GemmArgs) PackA(s *isa.Set, sc *pool.Scratch, dst []float32, i, m, rows
 
 // PanelHeight returns the number of rows of the next panel of A, if so many are left. The last two panels are of about
 // equal height, because a panel of one or two rows takes as long as one of three.
-func PanelHeight(s *isa.Set, left int) int {
-	mr := On(s).MR
+func PanelHeight(s *isa.Set, left int) int { return panelHeight(On(s).MR, left) }
+
+func panelHeight(mr, left int) int {
 	if mr < left && left < 2*mr {
 		return (left + 1) / 2
 	}
@@ -295,22 +296,27 @@ func (g *GemmArgs) multiplyPanel(s *isa.Set, tile []float32, i, m, rows, j, w, k
 	if g.Residual != nil && g.Act == elementwise.Identity && k == 0 {
 		residual = g.Residual[i*g.StrideR:]
 	}
-	for r, h := 0, 0; r < rows; r += h {
-		h = PanelHeight(s, rows-r)
-		at := (m+r)*g.LDC + j
-		var res []float32
-		switch {
-		case residual != nil && g.Repeats:
-			res = residual[(m+r)*g.LDR:]
-		case residual != nil:
-			res = residual[(m+r)*g.LDR+j:]
+	if residual != nil {
+		residual = residual[m*g.LDR:]
+		if !g.Repeats {
+			residual = residual[j:]
 		}
+	}
+	c = c[m*g.LDC+j:]
+	if w == panel.NR && ahead == nil {
+		multiply(rows, n, pa, pb, c, g.LDC, k > 0, bias, residual, g.LDR)
+		return
+	}
+	mr := On(s).MR
+	for r, h := 0, 0; r < rows; r += h {
+		h = panelHeight(mr, rows-r)
+		to, res := c[r*g.LDC:], rowOf(residual, r, g.LDR)
 		if w == panel.NR || spills && (rows-r-h)*g.LDC >= panel.NR-w {
-			multiply(h, n, pa, pb, c[at:], g.LDC, k > 0, bias, res, g.LDR)
+			multiply(h, n, pa, pb, to, g.LDC, k > 0, bias, res, g.LDR)
 		} else {
 			multiply(h, n, pa, pb, tile, panel.NR, false, nil, nil, 0)
 			for t := range h {
-				finishRow(c[at+t*g.LDC:][:w], tile[t*panel.NR:], k > 0, bias, rowOf(res, t, g.LDR))
+				finishRow(to[t*g.LDC:][:w], tile[t*panel.NR:], k > 0, bias, rowOf(res, t, g.LDR))
 			}
 		}
 		pa = pa[h*n:]

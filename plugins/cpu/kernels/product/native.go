@@ -9,6 +9,7 @@ type gemmAsm = func(k int, a, b, c *float32, ldc int, accumulate int, bias, resi
 
 func gemmOf(kernels []gemmAsm, nr int) func(rows, k int, a, b, c []float32, ldc int, accumulate bool, bias,
 	residual []float32, ldr int) {
+	mr := len(kernels)
 	return func(rows, k int, a, b, c []float32, ldc int, accumulate bool, bias, residual []float32, ldr int) {
 		if len(a) < rows*k || len(b) < nr*k {
 			panic("BUG: gemm panel is short")
@@ -24,7 +25,17 @@ func gemmOf(kernels []gemmAsm, nr int) func(rows, k int, a, b, c []float32, ldc 
 		if residual != nil {
 			_ = residual[(rows-1)*ldr+nr-1]
 		}
-		kernels[rows-1](k, isa.Head(a), isa.Head(b), &c[0], ldc, acc, isa.Head(bias), isa.Head(residual), ldr)
+		for {
+			h := panelHeight(mr, rows)
+			kernels[h-1](k, isa.Head(a), isa.Head(b), &c[0], ldc, acc, isa.Head(bias), isa.Head(residual), ldr)
+			if rows -= h; rows == 0 {
+				return
+			}
+			a, c = a[h*k:], c[h*ldc:]
+			if residual != nil {
+				residual = residual[h*ldr:]
+			}
+		}
 	}
 }
 

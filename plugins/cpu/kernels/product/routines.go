@@ -11,8 +11,9 @@ import (
 type Panel struct {
 	NR int
 
-	// Gemm is C[rows, nr] = A·B for packed A (rows floats per k) and packed B (nr floats per k), rows <= mr. It adds,
-	// in this order: the old C if accumulate is set, bias[nr], residual[rows, nr]. bias and residual may be nil.
+	// Gemm is C[rows, nr] = A·B for packed A and packed B (nr floats per k). A has panels of the heights that
+	// PanelHeight returns, one after the other, with as many floats per k. Gemm adds, in this order: the old C if
+	// accumulate is set, bias[nr], residual[rows, nr]. bias and residual may be nil.
 	Gemm func(rows, k int, a, b, c []float32, ldc int, accumulate bool, bias, residual []float32, ldr int)
 
 	// rowsProduct is C[mr, nr*panels] = A·B for rows of A as they are stored, lda floats apart, and packed panels of B,
@@ -72,21 +73,27 @@ func On(s *isa.Set) *Routines { return table.On(s) }
 
 func generic() *Routines {
 	lanes := isa.Generic.Lanes
-	return &Routines{MR: 4, Panel: panelInGo(2 * lanes), Narrow: panelInGo(lanes), round: vec.MapOf(RoundBF16)}
+	return &Routines{MR: genericMR, Panel: panelInGo(2 * lanes), Narrow: panelInGo(lanes), round: vec.MapOf(RoundBF16)}
 }
 
 func panelInGo(nr int) Panel {
 	return Panel{
 		NR: nr,
 		Gemm: func(rows, k int, a, b, c []float32, ldc int, accumulate bool, bias, residual []float32, ldr int) {
-			gemmGeneric(nr, rows, k, a, b, c, ldc, accumulate, bias, residual, ldr)
+			for r, h := 0, 0; r < rows; r += h {
+				h = panelHeight(genericMR, rows-r)
+				gemmGeneric(nr, h, k, a[r*k:], b, c[r*ldc:], ldc, accumulate, bias, rowOf(residual, r, ldr), ldr)
+			}
 		},
 	}
 }
 
-// gemmGeneric computes two rows by four columns at a time: most processors have registers for that many sums.
+const genericMR = 4
+
+// gemmGeneric multiplies one panel of A. It computes two rows by four columns at a time: most processors have registers
+// for that many sums.
 func gemmGeneric(nr, rows, k int, a, b, c []float32, ldc int, accumulate bool, bias, residual []float32, ldr int) {
-	var tile [4][8]float32
+	var tile [genericMR][8]float32
 	for i := 0; i < rows; i += 2 {
 		second := min(i+1, rows-1) // if rows is odd, the last one is computed twice
 		for j := 0; j < nr; j += 4 {
