@@ -222,6 +222,7 @@ var mayImport = map[string][]string{
 	"internal/inference":             {".", "core/diag", "core/dtype", "internal/api", "internal/inference/inferencepb"},
 	"internal/inference/inferencepb": {},
 	"internal/coco":                  {"segment"},
+	"internal/registry":              {"core/code", "core/diag", "internal/atomicfile", "internal/ctxio", "internal/filelock"},
 	"internal/maskfiles": {"segment", "core/code", "core/diag", "internal/coco", "internal/ctxio", "internal/imaging",
 		"internal/regular"},
 	"internal/segmentpage": {"segment", "internal/coco", "core/code", "core/diag", "internal/localpage"},

@@ -47,5 +47,7 @@ func TestPaths(t *testing.T) {
 		{Flag: "check FILE", Args: "check PATH"},
 		{Flag: "inspect FILE", Args: "inspect PATH"},
 		{Flag: "plan FILE", Args: "plan PATH"},
+		{Flag: "push FILE", Args: "push PATH localhost:1/me/x:v1"},
+		{Flag: "pull --output", Args: "pull localhost:1/me/x:v1 -o PATH", Output: true},
 	})
 }

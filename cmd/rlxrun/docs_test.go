@@ -37,6 +37,7 @@ var noData = map[string]string{
 	"1b.rlx":                   "a checkpoint of 2.5 GB",
 	"/tmp/llama1b":             "a checkpoint of 2.5 GB",
 	"my-adapter/":              "the reader's adapter",
+	"ghcr.io/me/":              "a registry",
 	"model.onnx":               "the reader's model",
 	"encoder.onnx":             "the reader's model",
 	"resnet.rlx":               "the reader's model",

@@ -185,6 +185,11 @@ this weight, or the weight is such a constant. Compile the model again with rlxc
 refuses an archive that is damaged, has an absolute path, a path with "..", a duplicate entry, a link or a device, or unpacks to too many
 bytes, and a wrong plugin.json. The message says which. Nothing was installed.`)
 
+	Registry = diag.Define("RLX3220", "artifact not in the registry", `
+rlxc push and rlxc pull store artifacts in an OCI registry and fetch them. The reference is not REGISTRY/NAME:TAG or REGISTRY/NAME@sha256:DIGEST,
+the registry cannot be reached, refuses the password, does not have the artifact or sent other bytes, or the reference means something else,
+such as a container image. The message says which. Call the command again after an interruption: pull continues where it ended.`)
+
 	Backend = diag.Define("RLX5201", "unknown backend", `
 No backend of that name was found. rlxrun looks for an executable called rlx-backend-NAME beside itself, in the directories of
 RLX_PLUGIN_PATH, and among the plugins that "rlxrun plugins install" installed. --plugin NAME=PATH names any other executable.
