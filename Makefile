@@ -12,6 +12,7 @@
 #   make test-metal-shim        the metal backend as it can be tested without a Mac; needs a C++ compiler
 #   make test-metal             the metal backend on a Mac with Apple silicon; writes out/metal/report.txt
 #   make test-openai            OpenAI's clients for Python, Node and Go, and Triton's, against rlxrun serve
+#   make test-deploy            the manifests of deploy/, by the schemas of Kubernetes and KServe; see deploy/check.py
 #   make test-beam              beam/: vet and the tests of the transforms for Apache Beam; compiling takes minutes
 #   make wheel                  python/: a wheel for this system, or for RLX_WHEEL=linux/arm64; needs Python and build
 #   make test-wheel             the wheel in an empty environment; needs pip's package index
@@ -46,7 +47,7 @@ BACKENDS := cpu null $(if $(filter Darwin-arm64,$(shell uname -s)-$(shell uname 
 HAVE_CC  := $(shell command -v $(CC) 2>/dev/null)
 FUZZTIME ?= 20s
 
-.PHONY: vet test-go test-wgpu test-windows test-openai wheel test-wheel build demo demo-llama test test-op test-model test-quick conformance test-arm64 test-metal test-metal-shim test-rust test-browser test-deps test-beam check check-source staticcheck vulncheck outdated generated fuzz faults bench bench-gemm bench-ops bench-ops-gpu bench-train bench-onnx onnx-tests figures generate man release-files release-dry release-same test-packages features clean
+.PHONY: vet test-go test-wgpu test-windows test-openai wheel test-wheel build demo demo-llama test test-op test-model test-quick conformance test-arm64 test-metal test-metal-shim test-rust test-browser test-deps test-deploy test-beam check check-source staticcheck vulncheck outdated generated fuzz faults bench bench-gemm bench-ops bench-ops-gpu bench-train bench-onnx onnx-tests figures generate man release-files release-dry release-same test-packages features clean
 
 build:
 	@mkdir -p bin
@@ -188,6 +189,9 @@ ifneq ($(HAVE_CC),)
 	  { apt-get update -qq && apt-get install -y -qq mesa-vulkan-drivers libvulkan1; } >/dev/null || \
 	  echo "no Vulkan driver: the tests of the wgpu backend skip; install mesa-vulkan-drivers for them"; }
 endif
+
+test-deploy:
+	$(PYTHON) deploy/check.py
 
 # Not a part of .ci/run: compiling Beam takes longer than the other checks have. KILLS=100 kills more pipelines.
 KILLS ?= 20

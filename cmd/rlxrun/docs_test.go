@@ -273,3 +273,37 @@ func download(t *testing.T, dir, line string) {
 	}
 	sh(t, dir, "rm -rf model.safetensors config.json qwen; "+local+" -f -sS")
 }
+
+// manifestArgs matches the arguments of a program in the manifests of deploy.
+var manifestArgs = regexp.MustCompile(`args: \[(.*)\]`)
+
+// TestManifests checks the flags of the programs in the manifests of deploy. make test-deploy checks the manifests.
+func TestManifests(t *testing.T) {
+	file, err := artifact()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := os.Symlink(filepath.Dir(file), filepath.Join(dir, "bin")); err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob("../../deploy/*/*.yaml")
+	found := 0
+	for _, path := range files {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range manifestArgs.FindAllStringSubmatch(string(text), -1) {
+			found++
+			program := "bin/rlxrun "
+			if strings.HasPrefix(m[1], "pull") {
+				program = "bin/rlxc "
+			}
+			checkFlags(t, dir, program+strings.NewReplacer(", ", " ", `"`, "", "$(MODEL)", "MODEL").Replace(m[1]))
+		}
+	}
+	if err != nil || found != 3 {
+		t.Errorf("found the arguments of %d programs, error %v; want 3", found, err)
+	}
+}
