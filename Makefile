@@ -75,9 +75,14 @@ demo-llama: build
 LONGEST := ./sdk/python ./cmd/rlxrun ./plugins/cpu/...
 
 # The wgpu backend's tests compile shaders on one processor, so they run beside the others. vet sees what go vet would.
-test: test-deps
-	$(GO) mod download
+test: test-deps compile
 	+@$(MAKE) --no-print-directory -j3 vet test-go test-wgpu
+
+# One command compiles the packages into the build cache. Without it the commands that follow, which run at the same
+# time, and the tests that build programs, would each compile the same packages.
+compile:
+	$(GO) mod download
+	$(GO) list -export ./... >/dev/null
 
 test-go:
 	$(GO) test -vet=off -timeout 20m $(LONGEST) ./...
