@@ -126,8 +126,9 @@ test-quick:
 # RLX_CONFORMANCE=N makes the sample with seed N, as a failure names it. The last line runs the cpu backend's process
 # over RPC.
 conformance: test-deps
-	RLX_CONFORMANCE=all $(GO) test -count=1 -timeout 60m -run '^(TestConformance|TestThreads|TestReference|TestOneOp|TestLegalizeTypes)$$' ./core/devicetest ./core/pass ./plugins/cpu/backend
+	RLX_CONFORMANCE=all $(GO) test -count=1 -timeout 60m -run '^(TestConformance|TestThreads|TestReference|TestOneOp|TestFlushing|TestLegalizeTypes|TestReturned|TestLoopRandom|TestSkipRandom)$$' ./core/devicetest ./core/compile ./core/pass ./plugins/cpu/backend
 	RLX_CONFORMANCE=all $(GO) test -count=1 -timeout 60m -run '^TestMemory$$' ./core/op
+	RLX_CONFORMANCE=all $(GO) test -count=1 -timeout 60m -run '^TestPaths$$' ./cmd/rlxc ./cmd/rlxrun
 	RLX_CONFORMANCE=all $(GO) test -count=1 -timeout 60m -run '^TestConformance$$' ./sdk/python
 ifneq ($(HAVE_CC),)
 	RLX_CONFORMANCE=all CGO_ENABLED=1 $(GO) test -count=1 -timeout 60m -run '^TestConformance$$' ./plugins/wgpu/backend
