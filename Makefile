@@ -135,10 +135,10 @@ ifneq ($(HAVE_CC),)
 endif
 	RLX_CONFORMANCE=all $(GO) test -count=1 -timeout 60m -short=false -run '^TestConformance$$' ./plugins/cpu
 
-# The generator's own test compares its encodings with the assembler of binutils; it comes last, because what it imports
-# is compiled for the other tests meanwhile. Emulation is slow: only packages of kernels with files for arm64 are tested,
-# and conv, whose products they compute. The ops of the backend's tests use the others, too. SHORT= with
-# RLX_CONFORMANCE=all runs all of their tests.
+# The generator's own test compares its encodings with the assembler of binutils. It comes last, because what it imports
+# is compiled for the other tests meanwhile. Emulation is slow, so of the kernels only the packages with files for arm64
+# are tested, and conv, whose products they compute. The ops of the backend's tests use the others, too. SHORT= with
+# RLX_CONFORMANCE=all runs all tests of these packages.
 SHORT ?= -short
 ARM64 := $(sort $(dir $(wildcard plugins/cpu/kernels/*/*_arm64.*))) plugins/cpu/kernels/conv
 test-arm64:

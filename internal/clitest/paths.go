@@ -44,8 +44,8 @@ var pathFlag = regexp.MustCompile(`--([a-z-]+) +[^ ]*(FILE|DIR|PATH)`)
 
 // CheckPaths gives a named pipe, a link to /dev/zero, a folder and a file that is too large to each path. The command
 // must refuse it with an error that has a code, or end once its context does, whatever it was doing. Each flag of the
-// help whose value is a path must be in list. dir has the other files that the command lines name. If RLX_CONFORMANCE is
-// a number, as in CI, which derives it from the commit, it chooses a third of the tries.
+// help whose value is a path must be in list. dir has the other files that the command lines name. If RLX_CONFORMANCE
+// is a number, as in CI, which derives it from the commit, it chooses a third of the tries.
 func CheckPaths(t *testing.T, p cli.Program, dir string, list []Path) {
 	t.Helper()
 	t.Chdir(dir)

@@ -270,9 +270,9 @@ var killed = []string{"write", "sync", "name", "socket"}
 // call has passed.
 var slow = []string{"receive", "send"}
 
-// TestFaults makes calls of both commands fail: one of each class, all calls with RLX_FAULTS=all, or all of one class if
-// RLX_FAULTS names it. If RLX_CONFORMANCE is a number, as in CI, which derives it from the commit, it chooses the calls,
-// and half of the classes.
+// TestFaults makes calls of both commands fail: one of each class, all calls with RLX_FAULTS=all, or all of one class
+// if RLX_FAULTS names it. If RLX_CONFORMANCE is a number, as in CI, which derives it from the commit, it chooses the
+// calls, and half of the classes.
 func TestFaults(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the commands and runs them some sixty times")
