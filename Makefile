@@ -93,7 +93,7 @@ ifneq ($(HAVE_CC),)
 	CGO_ENABLED=1 $(GO) test -vet=off -timeout 20m ./plugins/wgpu/...
 endif
 
-bin/vet: .ci/vet/main.go .ci/vet/go.mod
+bin/vet: .ci/vet/main.go .ci/vet/load.go .ci/vet/go.mod
 	@mkdir -p bin && cd .ci/vet && $(GO) build -o ../../bin/ .
 
 vet: bin/vet

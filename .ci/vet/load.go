@@ -12,9 +12,13 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
+// ends are the packages of the standard library with functions that do not return, which analyzers of paths must know,
+// and what these functions call.
+var ends = map[string]bool{"log": true, "os": true, "runtime": true, "syscall": true, "testing": true}
+
 // load returns the packages, type-checked. Of the functions of other modules and of the standard library it reads only
-// the signatures: their bodies are most of the work, and say nothing about this module. So an analyzer learns nothing
-// from them; printf, for example, does not know functions like fmt.Printf in them, except those in its own list.
+// the signatures, except in ends: their bodies are most of the work, and say nothing about this module. So an analyzer
+// learns nothing from them; printf, for example, does not know functions like fmt.Printf in other modules.
 func load(system, arch string, tests bool, patterns []string) ([]*packages.Package, error) {
 	roots, err := packages.Load(&packages.Config{
 		Mode: packages.NeedName | packages.NeedFiles | packages.NeedCompiledGoFiles | packages.NeedImports |
@@ -64,7 +68,7 @@ func (l *loader) check(p *packages.Package) error {
 		p.Types = types.Unsafe
 		return nil
 	}
-	own := p.Module != nil && p.Module.Main
+	own := p.Module != nil && p.Module.Main || p.Module == nil && ends[p.PkgPath]
 	var errs []error
 	failed := func(err error) { errs = append(errs, err) }
 	mode := parser.SkipObjectResolution
