@@ -199,15 +199,13 @@ func TestStateDamaged(t *testing.T) {
 	}
 	header := 8 + int(binary.LittleEndian.Uint64(good))
 	for at := range good {
-		for bit := range 8 {
-			b := slices.Clone(good)
-			b[at] ^= 1 << bit
-			want := []error{rlx.ErrDamaged}
-			if at < header {
-				want = append(want, rlx.ErrInput) // the header is not valid any more
-			}
-			refused(fmt.Sprintf("bit %d of byte %d", bit, at), b, want...)
+		b, bit := slices.Clone(good), at%8
+		b[at] ^= 1 << bit
+		want := []error{rlx.ErrDamaged}
+		if at < header {
+			want = append(want, rlx.ErrInput) // the header is not valid any more
 		}
+		refused(fmt.Sprintf("bit %d of byte %d", bit, at), b, want...)
 		refused(fmt.Sprintf("%d bytes", at), good[:at], rlx.ErrInput)
 	}
 	refused("a byte more", append(slices.Clone(good), 0), rlx.ErrInput)

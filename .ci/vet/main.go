@@ -11,6 +11,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"runtime/debug"
 	"strings"
 
 	"golang.org/x/tools/go/analysis"
@@ -50,7 +51,6 @@ import (
 	"golang.org/x/tools/go/analysis/passes/unsafeptr"
 	"golang.org/x/tools/go/analysis/passes/unusedresult"
 	"golang.org/x/tools/go/analysis/passes/waitgroup"
-	"golang.org/x/tools/go/packages"
 )
 
 // analyzers are those of go vet.
@@ -68,6 +68,7 @@ var analyzers = []*analysis.Analyzer{
 }
 
 func main() {
+	debug.SetGCPercent(400) // a fifth less time for a quarter more memory
 	if err := run(os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "vet:", err)
 		os.Exit(1)
@@ -83,15 +84,9 @@ func run(args []string) error {
 		return fmt.Errorf("usage: vet [-notests] GOOS/GOARCH PATTERN...")
 	}
 	system, arch, _ := strings.Cut(args[0], "/")
-	loaded, err := packages.Load(&packages.Config{
-		Mode: packages.LoadAllSyntax | packages.NeedModule, Tests: tests,
-		Env: append(os.Environ(), "GOOS="+system, "GOARCH="+arch), // and CGO_ENABLED, as make sets it
-	}, args[1:]...)
+	loaded, err := load(system, arch, tests, args[1:])
 	if err != nil {
-		return err
-	}
-	if n := packages.PrintErrors(loaded); n > 0 {
-		return fmt.Errorf("%s: %d errors", args[0], n)
+		return fmt.Errorf("%s: %w", args[0], err)
 	}
 	graph, err := checker.Analyze(analyzers, loaded, nil)
 	if err != nil {

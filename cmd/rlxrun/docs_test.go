@@ -54,7 +54,7 @@ var noData = map[string]string{
 // output follows.
 var documented = regexp.MustCompile(`^(?:    |\$ )?((?:bin/)?(?:rlxc|rlxrun|curl|mkdir -p|python) .*)$`)
 
-// steps matches the number of training steps. One page asks for thousands.
+// steps matches the number of training steps, of which one page asks for thousands, or of timed runs.
 var steps = regexp.MustCompile(` -n \d+`)
 
 // TestDocumentedCommands runs the commands of the README and of docs, in the order of each page. The demo models stand
@@ -200,7 +200,7 @@ func runDocumented(t *testing.T, dir, line string) {
 	if script, ok := strings.CutPrefix(command, "python "); ok {
 		command = "python3 " + script
 	}
-	if strings.Contains(line, "rlxrun train") {
+	if strings.Contains(line, "rlxrun train") || strings.Contains(line, "rlxrun bench") {
 		command = steps.ReplaceAllString(line, " -n 2")
 	}
 	if strings.Contains(line, "rlxrun serve") { // SIGTERM ends it after it has printed the address, with status 0

@@ -148,7 +148,7 @@ func (s *session) embedPrompts(ctx context.Context, f *embedFlags) (out [][]int,
 	}
 	texts, what := f.texts.Values, "text"
 	if f.file != "" {
-		all, err := readText(ctx, f.file, s.env.Stdin)
+		all, err := readText(ctx, f.file, s.env.Stdin, maxText)
 		if err != nil {
 			return nil, err
 		}

@@ -104,7 +104,7 @@ func (s *session) readIDs(ctx context.Context, path string) ([]int, error) {
 	if err != nil {
 		return nil, err
 	}
-	words, err := readText(ctx, path, s.env.Stdin)
+	words, err := readText(ctx, path, s.env.Stdin, maxText)
 	if err != nil {
 		return nil, err
 	}

@@ -231,7 +231,7 @@ func (f *textFlags) readPrompt(ctx context.Context, s *session) ([]int, error) {
 		return nil, err
 	}
 	if path != "" {
-		if prompt, err = readText(ctx, path, s.env.Stdin); err != nil {
+		if prompt, err = readText(ctx, path, s.env.Stdin, maxText); err != nil {
 			return nil, err
 		}
 	}

@@ -50,7 +50,7 @@ func (f *textFlags) batchJob(ctx context.Context, s *session, t *task.Text, fact
 	}
 	prompts := f.prompt.Values
 	if f.prompts != "" {
-		all, err := readText(ctx, f.prompts, s.env.Stdin)
+		all, err := readText(ctx, f.prompts, s.env.Stdin, maxText)
 		if err != nil {
 			return nil, err
 		}

@@ -53,7 +53,7 @@ func (f *grammarFlags) read(ctx context.Context, env *cli.Env) (g *text.Grammar,
 	if path == "" {
 		return nil, nil
 	}
-	source, err := readText(ctx, path, env.Stdin)
+	source, err := readText(ctx, path, env.Stdin, maxGrammar)
 	if err != nil {
 		return nil, err
 	}

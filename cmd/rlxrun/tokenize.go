@@ -18,8 +18,11 @@ import (
 	"github.com/rlx-go/rlx/text"
 )
 
-// maxText bounds the text that tokenize reads, in bytes.
-const maxText = 1 << 30
+// Bounds of files of text, in bytes. A larger one is a mistake, which should not fill the memory.
+const (
+	maxText    = 1 << 28
+	maxGrammar = 1 << 24
+)
 
 func tokenizeCommand() *cli.Command {
 	return &cli.Command{
@@ -39,7 +42,7 @@ written in the text become their ids.`,
 				if err != nil {
 					return err
 				}
-				in, err := readText(ctx, "-", env.Stdin)
+				in, err := readText(ctx, "-", env.Stdin, maxText)
 				if err != nil {
 					return err
 				}
@@ -58,8 +61,8 @@ written in the text become their ids.`,
 	}
 }
 
-// readText reads a text file, or standard input if path is -.
-func readText(ctx context.Context, path string, stdin io.Reader) (string, error) {
+// readText reads a text file of at most limit bytes, or standard input if path is -.
+func readText(ctx context.Context, path string, stdin io.Reader, limit int64) (string, error) {
 	in, what := stdin, "stdin"
 	if path != "-" {
 		f, err := ctxio.Open(ctx, path)
@@ -67,16 +70,19 @@ func readText(ctx context.Context, path string, stdin io.Reader) (string, error)
 			return "", diag.New(code.TokenizerText, path, "cannot be opened: %w", unpath(err))
 		}
 		defer f.Close()
+		if st, err := f.Stat(); err == nil && st.Size() > limit { // 0 for what is no regular file
+			return "", diag.New(code.TokenizerText, path, "has %d bytes; at most %d are allowed", st.Size(), limit)
+		}
 		in, what = f, path
 	}
-	b, err := io.ReadAll(io.LimitReader(ctxio.NewReader(ctx, in), maxText+1))
+	b, err := io.ReadAll(io.LimitReader(ctxio.NewReader(ctx, in), limit+1))
 	switch {
 	case ctx.Err() != nil:
 		return "", context.Cause(ctx)
 	case err != nil:
 		return "", diag.New(code.TokenizerText, what, "cannot be read: %w", unpath(err))
-	case len(b) > maxText:
-		return "", diag.New(code.TokenizerText, what, "has more than %d bytes", maxText)
+	case int64(len(b)) > limit:
+		return "", diag.New(code.TokenizerText, what, "has more than %d bytes, the limit", limit)
 	}
 	return string(b), nil
 }

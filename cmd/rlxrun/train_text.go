@@ -92,7 +92,7 @@ func (k *trainText) texts(ctx context.Context, s *session, about *task.Train) (i
 		return nil, nil, subject(err, s.model.Path())
 	}
 	read := func(path string) ([]int, error) {
-		words, err := readText(ctx, path, s.env.Stdin)
+		words, err := readText(ctx, path, s.env.Stdin, maxText)
 		if err != nil {
 			return nil, err
 		}

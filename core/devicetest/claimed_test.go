@@ -26,7 +26,7 @@ func TestOneOp(t *testing.T) {
 			computing = append(computing, def.Name+"(any...)")
 		}
 	}
-	for _, i := range Some(t, uint64(len(computing)/4), uint64(len(computing))) {
+	for _, i := range Some(t, uint64(len(computing)/12), uint64(len(computing))) {
 		rules = append(rules, computing[i])
 	}
 	for _, rule := range rules {

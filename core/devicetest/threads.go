@@ -37,9 +37,9 @@ func Threads(t *testing.T, b device.Backend, compile Compiler) {
 	t.Logf("checks of ops: %v", chosen)
 	var clock stopwatch
 	defs := slices.DeleteFunc(ir.Defs(), func(d *ir.OpDef) bool { return !runnable(d) })
-	few := uint64(len(defs)) / 2
+	few := uint64(len(defs)) / 5
 	if testing.Short() {
-		few = uint64(len(defs)) / 3
+		few = uint64(len(defs)) / 10
 	}
 	for _, i := range chosen.some(few, uint64(len(defs))) {
 		def := defs[i]
