@@ -124,7 +124,10 @@ func build(ckpt arch.Checkpoint, cfg arch.Config) (*arch.Model, error) {
 		return nil, err
 	}
 	m.Params = w.Params()
-	return m, nil
+	if c.detector == nil || !c.trunk {
+		return m, nil
+	}
+	return m, describe(c, cfg, m)
 }
 
 // skip marks the tensors of a SAM 3 that no method uses.
