@@ -33,7 +33,8 @@ type Finder struct {
 }
 
 // NewFinder returns a Finder that runs the methods of a model by r, which is usually a *rlx.Session. The error matches
-// rlx.ErrUsage if the model does not declare the task "segment_concepts", and rlx.ErrArtifact if its tokenizer is damaged.
+// rlx.ErrUsage if the model does not declare the task "segment_concepts", and rlx.ErrArtifact if its tokenizer is
+// damaged.
 func NewFinder(r rlx.Runner) (*Finder, error) {
 	m := r.Model()
 	t, ok := m.Task().(*task.Concepts)
@@ -170,8 +171,8 @@ func (f *Finder) Check(c Concept, threshold float64, size image.Point) error {
 	return err
 }
 
-// prompt returns the ids of a concept's text, and its examples [1,M,4] as center, width and height in parts of the image
-// with labels [1,M].
+// prompt returns the ids of a concept's text, and its examples [1,M,4] as center, width and height in parts of the
+// image with labels [1,M].
 func (f *Finder) prompt(c Concept, threshold float64, size image.Point) (ids []int32, boxes []float32, labels []int32,
 	err error) {
 	if !(threshold >= 0 && threshold <= 1) {
@@ -262,6 +263,10 @@ func (s *Scene) found(ctx context.Context, out map[string]rlx.Tensor, threshold 
 			o := Object{Query: q, Score: score}
 			for i := range o.Box {
 				o.Box[i] = boxes[4*q+i] * scale[i]
+				if o.Box[i]-o.Box[i] != 0 { // infinite or NaN
+					return nil, diag.New(code.NoBestMask, "objects", "the box of query %d has a corner at %v", q,
+						o.Box[i])
+				}
 			}
 			f.Objects = append(f.Objects, o)
 		}

@@ -15,8 +15,8 @@ const KindConcepts = "segment_concepts"
 
 var _ = Register(KindConcepts, func() Task { return &Concepts{} })
 
-// Concepts describes the segmentation of all objects in an image that a text, examples or both describe. Package segment
-// runs it.
+// Concepts describes the segmentation of all objects in an image that a text, examples or both describe. Package
+// segment runs it.
 //
 //	ImageMethod: image f32 [1,3,Size,Size] -> Features
 //	TextMethod: ids i32 [1,N], 1<=N<=MaxTokens -> text f32 [1,N,c]
@@ -116,7 +116,8 @@ func (c *Concepts) String() string {
 	if c.ExamplesMethod != "" {
 		examples = fmt.Sprintf(" or up to %d example boxes", c.MaxExamples)
 	}
-	return fmt.Sprintf("an image of any size (%d px inside), a text of up to %d tokens%s", c.Size, c.MaxTokens, examples)
+	return fmt.Sprintf("an image of any size (%d px inside), a text of up to %d tokens%s", c.Size, c.MaxTokens,
+		examples)
 }
 
 // Limits that Validate enforces.

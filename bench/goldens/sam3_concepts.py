@@ -3,8 +3,11 @@
     python3 bench/goldens/sam3_concepts.py
 
 testdata/goldens/sam3_concepts has config.json, manifest.json (the weights, by the formula of formula.py) and
-golden.json: for each prompt the score of every query, and the objects above the threshold, the best first, with box and mask in pixels of demo/coins.png. The model is sam3_tiny's with more queries, and with weights that keep
-its queries apart, so that order and threshold decide which objects are found. The tokenizer is sam3_tiny's, too. """
+golden.json: for each prompt the objects above the threshold, the best first, with box and mask in pixels of
+demo/coins.png, and the scores of all queries, the best first. The processor scales images with weights of 16 bits if
+torchvision has AVX2, so some pixels differ by one from Pillow's, which RLX's equal; the scores of all queries are those
+for Pillow's pixels. The model is sam3_tiny's with more queries, and with weights that keep its queries apart, so that
+order and threshold decide which objects are found. The tokenizer is sam3_tiny's, too. """
 
 import json
 import pathlib

@@ -161,7 +161,8 @@ func TestNewJob(t *testing.T) {
 			"declares no task that takes images and prompts; it offers the methods encode, decode"},
 		{plain, segmentRun(segmentFlags{mask: "best"}), "--method: is missing; methods are encode, decode"},
 		{plain, method("run", segmentFlags{mask: "best"}), "no such method; methods are encode, decode"},
-		{segment, method("encode", segmentFlags{maskFlags: maskFlags{image: "x"}, mask: "best"}), "cannot be combined with --method"},
+		{segment, method("encode", segmentFlags{maskFlags: maskFlags{image: "x"}, mask: "best"}),
+			"cannot be combined with --method"},
 	} {
 		_, err := newJob(t.Context(), c.s, c.flags)
 		wantError(t, c.text, err, diag.Usage, c.text)

@@ -295,7 +295,8 @@ func scripts(t *testing.T, dir string, demo bool) {
 				}
 			}
 			for name, change := range map[string]func(*task.Concepts){
-				"concepts.rlx": func(*task.Concepts) {}, "wordless.rlx": func(about *task.Concepts) { about.Tokenizer = "" },
+				"concepts.rlx": func(*task.Concepts) {},
+				"wordless.rlx": func(about *task.Concepts) { about.Tokenizer = "" },
 			} {
 				if err := writeConceptsModel(filepath.Join(e.WorkDir, name), change); err != nil {
 					return err

@@ -21,8 +21,8 @@ import (
 	"github.com/rlx-go/rlx/segment"
 )
 
-// manyJob is a use of a task whose results go to a folder: the masks of many prompts in an image, or of all its objects,
-// or of all that belong to a concept, or any of these for many images.
+// manyJob is a use of a task whose results go to a folder: the masks of many prompts in an image, or of all its
+// objects, or of all that belong to a concept, or any of these for many images.
 type manyJob struct {
 	work   imageWork
 	runs   []*rlx.Method

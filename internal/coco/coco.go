@@ -77,8 +77,8 @@ func (m Mask) annotation(id, imageID int, form string) (*annotation, error) {
 // Object is the category of masks of which nothing else is known.
 const Object = "object"
 
-// Write writes a file of annotations, a line for each image and annotation. All are of one category. masks returns those
-// of image i; only the masks of one image are in memory. Scores must be finite.
+// Write writes a file of annotations, a line for each image and annotation. All are of one category. masks returns
+// those of image i; only the masks of one image are in memory. Scores must be finite.
 func Write(w io.Writer, form, category string, images []Image, masks func(i int) ([]Mask, error)) error {
 	line := func(first bool, v any) error {
 		text, err := json.Marshal(v)

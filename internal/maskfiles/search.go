@@ -37,7 +37,8 @@ func (q Search) Find(ctx context.Context, scene *segment.Scene, img image.Image,
 	}
 	held := int64(0)
 	for _, o := range found.Objects {
-		if held += int64(len(o.Mask.Counts)); h.Fits != nil {
+		held += int64(len(o.Mask.Counts))
+		if h.Fits != nil {
 			if err := h.Fits(held); err != nil {
 				return nil, err
 			}

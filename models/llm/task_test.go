@@ -15,6 +15,9 @@ import (
 	"github.com/rlx-go/rlx/task"
 )
 
+// fileTokenizer is short for the name of the file.
+const fileTokenizer = arch.TokenizerFile
+
 // TestTask checks the description made from the files beside a checkpoint.
 func TestTask(t *testing.T) {
 	s := modeltest.Open(t, modeltest.Manifest(t, goldens+"llama_tiny"), dtype.F32)
@@ -34,17 +37,17 @@ func TestTask(t *testing.T) {
 		{name: "greedy", files: map[string]string{fileGeneration: `{"temperature": 0.6, "eos_token_id": 5}`},
 			end: []int{5}},
 		{name: "template in the configuration", files: map[string]string{
-			arch.TokenizerFile:  tinymodel.Tokenizer,
+			fileTokenizer:       tinymodel.Tokenizer,
 			fileTokenizerConfig: `{"chat_template": "{{ a }}", "bos_token": {"content": "<s>"}, "eos_token": null}`,
 		}, end: []int{2}, template: "{{ a }}", bos: "<s>"},
 		{name: "several templates", files: map[string]string{
-			arch.TokenizerFile:  tinymodel.Tokenizer,
+			fileTokenizer:       tinymodel.Tokenizer,
 			fileTokenizerConfig: `{"chat_template": [{"name": "rag", "template": "r"}, {"name": "default", "template": "d"}], "bos_token": "<b>"}`,
 		}, end: []int{2}, template: "d", bos: "<b>"},
-		{name: "template in a file", files: map[string]string{arch.TokenizerFile: tinymodel.Tokenizer, fileTemplate: "file",
+		{name: "template in a file", files: map[string]string{fileTokenizer: tinymodel.Tokenizer, fileTemplate: "file",
 			fileTokenizerConfig: `{"chat_template": "other"}`}, end: []int{2}, template: "file"},
 		{name: "no default",
-			files: map[string]string{arch.TokenizerFile: tinymodel.Tokenizer,
+			files: map[string]string{fileTokenizer: tinymodel.Tokenizer,
 				fileTokenizerConfig: `{"chat_template": [{"name": "rag"}]}`},
 			wrong: `tokenizer_config.json: chat_template has ["rag"]; want one that is called default`},
 		{name: "not JSON", files: map[string]string{fileGeneration: `[`},
@@ -54,15 +57,15 @@ func TestTask(t *testing.T) {
 		{name: "types of ids", files: map[string]string{fileGeneration: `{"eos_token_id": [1, "2"]}`},
 			wrong: "token ids are neither a whole number nor a list of these: the value is a string; want a whole number"},
 		{name: "numeric template",
-			files: map[string]string{arch.TokenizerFile: tinymodel.Tokenizer, fileTokenizerConfig: `{"chat_template": 5}`},
+			files: map[string]string{fileTokenizer: tinymodel.Tokenizer, fileTokenizerConfig: `{"chat_template": 5}`},
 			wrong: "chat_template is neither a text nor a list of named texts: the value is a number; want an array"},
 		{name: "numeric token",
-			files: map[string]string{arch.TokenizerFile: tinymodel.Tokenizer, fileTokenizerConfig: `{"bos_token": 5}`},
+			files: map[string]string{fileTokenizer: tinymodel.Tokenizer, fileTokenizerConfig: `{"bos_token": 5}`},
 			wrong: "a special token is neither a text nor an object: the value is a number; want a string"},
 		{name: "tokenizer of another model",
-			files: map[string]string{arch.TokenizerFile: strings.Replace(tinymodel.Tokenizer, `"p": 15`, `"p": 160`, 1)},
+			files: map[string]string{fileTokenizer: strings.Replace(tinymodel.Tokenizer, `"p": 15`, `"p": 160`, 1)},
 			wrong: "tokenizer.json: has tokens up to 160; the vocabulary of the checkpoint has 0 to 159"},
-		{name: "no tokenizer", files: map[string]string{arch.TokenizerFile: "[]"}, code: code.Tokenizer,
+		{name: "no tokenizer", files: map[string]string{fileTokenizer: "[]"}, code: code.Tokenizer,
 			wrong: "tokenizer.json: "},
 		{name: "end token", files: map[string]string{fileGeneration: `{"eos_token_id": 160}`},
 			wrong: "end token 160; the vocabulary has 0 to 159"},
@@ -97,7 +100,7 @@ func TestTask(t *testing.T) {
 				files[a.Name] = string(a.Data)
 			}
 			if got.Sampling != c.sampling || !reflect.DeepEqual(got.End, c.end) ||
-				files[got.ChatTemplate] != c.template || files[got.Tokenizer] != c.files[arch.TokenizerFile] ||
+				files[got.ChatTemplate] != c.template || files[got.Tokenizer] != c.files[fileTokenizer] ||
 				got.BOS != c.bos {
 				t.Errorf("task %+v with %q; want %+v", got, files, c)
 			}

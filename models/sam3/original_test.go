@@ -150,7 +150,8 @@ func original(t *testing.T) (out []synth.Entry) {
 
 // TestOriginalNames builds the detector from a checkpoint with the names of the original release.
 func TestOriginalNames(t *testing.T) {
-	es := append(original(t), synth.Entry{Name: "detector.geometry_encoder.points_direct_project.weight", Shape: []int{32, 2}},
+	es := append(original(t),
+		synth.Entry{Name: "detector.geometry_encoder.points_direct_project.weight", Shape: []int{32, 2}},
 		synth.Entry{Name: "tracker.maskmem_tpos_enc", Shape: []int{7}})
 	m := modeltest.Build(t, modeltest.Open(t, es, dtype.F32), whole+"config.json")
 	if len(m.Methods) != 5 || m.Task == nil {

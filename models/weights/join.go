@@ -6,7 +6,8 @@ import (
 	"github.com/rlx-go/rlx/models/arch"
 )
 
-// find returns a tensor by its name, a slice of one (arch.Slice), or the parts of a joined name (arch.Join) as one tensor.
+// find returns a tensor by its name, a slice of one (arch.Slice), or the parts of a joined name (arch.Join) as one
+// tensor.
 func (c *Checkpoint) find(name string) (t tensor, ok bool) {
 	if t, ok = c.tensors[name]; ok {
 		return t, true
