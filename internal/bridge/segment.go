@@ -227,7 +227,7 @@ type findArgs struct {
 	place
 	Image     int64        `json:"image"`
 	Text      string       `json:"text"`
-	Boxes     [][5]float64 `json:"boxes"`     // x0, y0, x1, y1 in pixels, and 1 for an example or 0 for a counterexample
+	Boxes     [][5]float64 `json:"boxes"`     // x0, y0, x1, y1 in pixels, and 1, or 0 for a counterexample
 	Threshold *float64     `json:"threshold"` // null for that of the model
 }
 

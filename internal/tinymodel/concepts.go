@@ -3,10 +3,10 @@ package tinymodel
 import "github.com/rlx-go/rlx/task"
 
 // See, Words, Find and FindLike are a model with the task "segment_concepts" for images of 8x8 and the ids of
-// Tokenizer. Of its three queries, query 0 has the bright part of the red plane and the logit m - 2, where m is the mean
-// of the ids; query 1 has the dark part and the logit 2 - m; query 2 has the whole image and the logit -20. The presence
-// is 1. FindLike adds the sum of the labels to the logit of query 1. So "e" finds the bright part, "a" the dark one, and
-// "c" both.
+// Tokenizer. Of its three queries, query 0 has the bright part of the red plane and the logit m - 2, where m is the
+// mean of the ids; query 1 has the dark part and the logit 2 - m; query 2 has the whole image and the logit -20. The
+// presence is 1. FindLike adds the sum of the labels to the logit of query 1. So "e" finds the bright part, "a" the
+// dark one, and "c" both.
 const (
 	See = `graph see
 image = input : f32[1,3,8,8]

@@ -119,7 +119,7 @@ class Image(Object):
 
     def find(self, text: str = "", examples: Sequence[Sequence[float]] = (), threshold: float | None = None,
              ) -> list[Found]:
-        """Find all objects that a text or examples describe, the best first, for models with the task "segment_concepts".
+        """Find all objects that a text or examples describe, the best first. The model has the task "segment_concepts".
 
         text       what to find, in few words
         examples   boxes (x0, y0, x1, y1) or (x0, y0, x1, y1, label) in pixels; label 1 means an example, 0 what is none
