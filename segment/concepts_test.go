@@ -35,7 +35,7 @@ var sam3 = sync.OnceValues(func() (string, error) {
 	}
 	path := rlxtest.Scratch("sam3.rlx")
 	if err == nil {
-		rlxtest.Compile(path, checkpoint, "--model-config", golden+"config.json")
+		rlxtest.Compile(path, checkpoint, "--model-config", golden+"config.json", "--target", "cpu")
 	}
 	return path, err
 })
