@@ -152,10 +152,12 @@ func TestBadTask(t *testing.T) {
 		text     string
 	}{
 		"an unknown kind": {kind: "mirror", from: late, to: "\xa4kind\xa6mirroR", code: code.Verifier(15),
-			text: `task "mirroR"; this version knows "echo", "mirror", "patches", "segment", "splats", "text"`},
+			text: `task "mirroR"; this version knows "echo", "mirror", "patches", "segment", "segment_concepts", ` +
+				`"splats", "text"`},
 		"an unknown kind before kind": {kind: "echo", from: "\xa4echo\x8a", to: "\xa4echO\x8a",
 			code: code.Verifier(15),
-			text: `task "echO"; this version knows "echo", "mirror", "patches", "segment", "splats", "text"`},
+			text: `task "echO"; this version knows "echo", "mirror", "patches", "segment", "segment_concepts", ` +
+				`"splats", "text"`},
 		"fields under another name": {kind: "mirror", from: "\xa6mirror\x8a", to: "\xa6mirroR\x8a",
 			code: code.Verifier(15), text: `field "mirroR"; want "mirror"`},
 		"another kind than its fields": {kind: "echo", from: early, to: "\xa4kind\xa4echO", code: code.Verifier(15),

@@ -114,9 +114,15 @@ func (s *spec) upscale(logits []float32, h, w int, g geometry) *image.Gray {
 		square = imaging.Resize(w, h, 1, imaging.Bilinear(w, s.Size, false)[:g.ScaledW],
 			imaging.Bilinear(h, s.Size, false)[:g.ScaledH], false, crop)
 	}
+	return drawn(square, g, float32(s.Threshold))
+}
+
+// drawn returns a mask of the size of the image from values [ScaledH,ScaledW], which are resized bilinearly. A pixel is
+// inside if its value is larger than threshold.
+func drawn(square []float32, g geometry, threshold float32) *image.Gray {
 	out := image.NewGray(image.Rect(0, 0, g.Width, g.Height))
 	xs, ys := imaging.Bilinear(g.ScaledW, g.Width, false), imaging.Bilinear(g.ScaledH, g.Height, false)
-	wide, line, threshold := make([]float32, 0, g.ScaledH*g.Width), make([]float32, g.Width), float32(s.Threshold)
+	wide, line := make([]float32, 0, g.ScaledH*g.Width), make([]float32, g.Width)
 	for y := range g.ScaledH {
 		wide = wide[:(y+1)*g.Width]
 		imaging.ResizeRow(wide[y*g.Width:], square[y*g.ScaledW:][:g.ScaledW], xs, 1)

@@ -32,14 +32,17 @@ func hsv(hue, saturation, value int) color.NRGBA {
 
 // Picture returns the label image for people and programs to read. With up to 255 regions it is an image whose indices
 // are the labels and whose colours are those of Palette. With more regions it has the 16-bit labels themselves.
-func (s *Segmentation) Picture() image.Image {
-	if len(s.Regions) > 255 {
-		return s.Labels
+func (s *Segmentation) Picture() image.Image { return picture(s.Labels, len(s.Regions)) }
+
+// picture is Picture for labels of up to n.
+func picture(labels *image.Gray16, n int) image.Image {
+	if n > 255 {
+		return labels
 	}
-	out := image.NewPaletted(s.Labels.Rect, Palette())
+	out := image.NewPaletted(labels.Rect, Palette())
 	for y := range out.Rect.Dy() {
 		for x := range out.Rect.Dx() {
-			out.Pix[y*out.Stride+x] = s.Labels.Pix[y*s.Labels.Stride+2*x+1] // the lower byte
+			out.Pix[y*out.Stride+x] = labels.Pix[y*labels.Stride+2*x+1] // the lower byte
 		}
 	}
 	return out
@@ -47,7 +50,10 @@ func (s *Segmentation) Picture() image.Image {
 
 // Overlay draws the regions over the image, each tinted and outlined in the colour that Palette has for its label. From
 // label 256 on, the colours repeat from that of label 1.
-func (s *Segmentation) Overlay(img image.Image) *image.NRGBA {
+func (s *Segmentation) Overlay(img image.Image) *image.NRGBA { return overlay(img, s.Labels) }
+
+// overlay draws the objects of a label image over the image.
+func overlay(img image.Image, labels *image.Gray16) *image.NRGBA {
 	out, palette := imaging.NRGBA(img), Palette()
 	w, h := out.Rect.Dx(), out.Rect.Dy()
 	reach := max(1, max(w, h)/400) // width of an outline
@@ -55,7 +61,7 @@ func (s *Segmentation) Overlay(img image.Image) *image.NRGBA {
 		if x < 0 || y < 0 || x >= w || y >= h {
 			return -1
 		}
-		p := s.Labels.Pix[y*s.Labels.Stride+2*x:]
+		p := labels.Pix[y*labels.Stride+2*x:]
 		return int(p[0])<<8 | int(p[1])
 	}
 	for y := range h {

@@ -19,6 +19,19 @@ type Point struct {
 // A Box is a prompt box in pixels of the image. X0 < X1 and Y0 < Y1.
 type Box struct{ X0, Y0, X1, Y1 float64 }
 
+// check returns an error if the box is empty, or outside an image of w x h pixels.
+func (b Box) check(w, h int) error {
+	name := fmt.Sprintf("box %g,%g,%g,%g", b.X0, b.Y0, b.X1, b.Y1)
+	if !(b.X0 < b.X1 && b.Y0 < b.Y1) {
+		return diag.New(code.MaskPrompt, name, "is empty; allowed is X0,Y0,X1,Y1 with X0 < X1 and Y0 < Y1")
+	}
+	if !(b.X0 >= 0 && b.X1 <= float64(w) && b.Y0 >= 0 && b.Y1 <= float64(h)) {
+		return diag.New(code.MaskPrompt, name,
+			"is outside the image, which has %d x %d pixels; allowed are x from 0 to %d and y from 0 to %d", w, h, w, h)
+	}
+	return nil
+}
+
 // Prompts select an object by points on it and beside it, a box around it, or both.
 type Prompts struct {
 	Points []Point
@@ -66,20 +79,8 @@ func (s *spec) prompt(p Prompts, g geometry) (points []float32, labels []int32, 
 		add(pt.X, pt.Y, label)
 	}
 	if b := p.Box; b != nil {
-		name := fmt.Sprintf("box %g,%g,%g,%g", b.X0, b.Y0, b.X1, b.Y1)
-		if !(b.X0 < b.X1 && b.Y0 < b.Y1) {
-			return nil, nil,
-				diag.New(code.MaskPrompt, name, "is empty; allowed is X0,Y0,X1,Y1 with X0 < X1 and Y0 < Y1")
-		}
-		for _, corner := range [][2]float64{{b.X0, b.Y0}, {b.X1, b.Y1}} {
-			x, y := corner[0], corner[1]
-			if !(x >= 0 && x <= float64(g.Width) && y >= 0 && y <= float64(g.Height)) {
-				return nil, nil,
-					diag.New(
-						code.MaskPrompt, name,
-						"is outside the image, which has %d x %d pixels; allowed are x from 0 to %d and y from 0 to %d",
-						g.Width, g.Height, g.Width, g.Height)
-			}
+		if err := b.check(g.Width, g.Height); err != nil {
+			return nil, nil, err
 		}
 		add(b.X0, b.Y0, s.Labels.BoxStart)
 		add(b.X1, b.Y1, s.Labels.BoxEnd)

@@ -67,16 +67,8 @@ func (s *Segment) checkPrompts(image, prompt *Method, made ir.Type, prompts Size
 		return image.Bad("output %s is %v and input %s of method %s is %v; want one type without symbols", s.Embedding,
 			made, s.EmbeddingInput, prompt.Name, taken)
 	}
-	for _, name := range s.Features {
-		made, errMade := image.Output(name, dtype.F32, nil)
-		taken, errTaken := prompt.Input(name, dtype.F32, nil)
-		if err := cmp.Or(errMade, errTaken); err != nil {
-			return err
-		}
-		if !made.Equal(taken) || !made.Shape.IsStatic() {
-			return image.Bad("output %s is %v and that input of method %s is %v; want one type without symbols", name,
-				made, prompt.Name, taken)
-		}
+	if err := checkFeatures(image, prompt, s.Features); err != nil {
+		return err
 	}
 	if !points.Shape[:2].Equal(labels.Shape) {
 		return prompt.Bad("%s is %v and %s is %v; want one number of points", s.PointsInput, points, s.LabelsInput,
@@ -95,6 +87,22 @@ func (s *Segment) checkPrompts(image, prompt *Method, made ir.Type, prompts Size
 	if masks.Shape[0] != p || iou.Shape[0] != p {
 		return prompt.Bad("%s is %v and %s is %v for %v prompts; want masks of every prompt", s.MasksOutput, masks,
 			s.IoUOutput, iou, p)
+	}
+	return nil
+}
+
+// checkFeatures checks that outputs of the image method are inputs of another of the same names and types.
+func checkFeatures(image, other *Method, names []string) error {
+	for _, name := range names {
+		made, errMade := image.Output(name, dtype.F32, nil)
+		taken, errTaken := other.Input(name, dtype.F32, nil)
+		if err := cmp.Or(errMade, errTaken); err != nil {
+			return err
+		}
+		if !made.Equal(taken) || !made.Shape.IsStatic() {
+			return image.Bad("output %s is %v and that input of method %s is %v; want one type without symbols", name,
+				made, other.Name, taken)
+		}
 	}
 	return nil
 }

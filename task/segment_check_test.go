@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/internal/tinymodel"
 	"github.com/rlx-go/rlx/task"
@@ -15,22 +14,7 @@ import (
 // check compares a task with the methods in the texts.
 func checkSegment(t *testing.T, s *task.Segment, texts ...string) error {
 	t.Helper()
-	var methods task.Methods
-	for _, text := range texts {
-		g, err := ir.Parse(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		m := task.Method{Name: g.Name, Syms: g.Syms}
-		for _, n := range g.Inputs() {
-			m.Inputs = append(m.Inputs, task.Value{Name: n.Name, Type: n.Type})
-		}
-		for _, o := range g.Outputs {
-			m.Outputs = append(m.Outputs, task.Value{Name: o.Name, Type: o.Node.Type})
-		}
-		methods = append(methods, m)
-	}
-	err := s.Check(methods)
+	err := s.Check(methodsOf(t, texts...))
 	if err != nil && !strings.HasPrefix(err.Error(), "the task ") {
 		t.Errorf("%v", err)
 	}

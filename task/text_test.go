@@ -15,8 +15,8 @@ import (
 )
 
 func TestFields(t *testing.T) {
-	for _, kind := range []string{task.KindPatches, task.KindSegment, task.KindSplats, task.KindText, task.KindTrain,
-		task.KindTrainSplats, task.KindTrainSegment} {
+	for _, kind := range []string{task.KindConcepts, task.KindPatches, task.KindSegment, task.KindSplats, task.KindText,
+		task.KindTrain, task.KindTrainSplats, task.KindTrainSegment} {
 		t.Run(kind, func(t *testing.T) { tasktest.Fields(t, kind) })
 	}
 }

@@ -134,23 +134,14 @@ func reader(t *testing.T, bin string) string {
 			t.Fatal(err)
 		}
 	}
-	tiny := filepath.Join(dir, "sam2.1-hiera-tiny")
-	const golden = "../../testdata/goldens/sam2_tiny/"
-	es, err := synth.ReadManifest(golden + "manifest.json")
-	if err == nil {
-		err = os.Mkdir(tiny, 0o755)
-	}
-	if err == nil {
-		err = synth.Write(filepath.Join(tiny, "model.safetensors"), es, dtype.F32)
-	}
+	const goldens = "../../testdata/goldens/"
+	checkpoint(t, filepath.Join(dir, "sam2.1-hiera-tiny"), goldens+"sam2_tiny/")
+	checkpoint(t, filepath.Join(dir, "sam3"), goldens+"sam3_concepts/")
+	tokenizer, err := os.ReadFile(goldens + "sam3_tiny/tokenizer.json")
 	if err != nil {
 		t.Fatal(err)
 	}
-	config, err := os.ReadFile(golden + "config.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	write(t, filepath.Join(tiny, "config.json"), string(config))
+	write(t, filepath.Join(dir, "sam3", "tokenizer.json"), string(tokenizer))
 	text := strings.Repeat("ROMEO:\nBut soft, what light through yonder window breaks?\n", 60)
 	for _, name := range []string{"text.txt", "corpus.txt", "held-out.txt"} {
 		write(t, filepath.Join(dir, name), text)
@@ -173,6 +164,26 @@ cp demo/scene1.mask.png masks/scene1.png
 bin/rlxc demo/sam-nano.safetensors -o sam.rlx -q
 bin/rlxc qwen -o llama.rlx -q`)
 	return dir
+}
+
+// checkpoint makes a folder with the model of a golden case.
+func checkpoint(t *testing.T, dir, golden string) {
+	t.Helper()
+	es, err := synth.ReadManifest(golden + "manifest.json")
+	if err == nil {
+		err = os.Mkdir(dir, 0o755)
+	}
+	if err == nil {
+		err = synth.Write(filepath.Join(dir, "model.safetensors"), es, dtype.F32)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := os.ReadFile(golden + "config.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(dir, "config.json"), string(config))
 }
 
 func write(t *testing.T, path, text string) {

@@ -72,7 +72,7 @@ func TestSegmentJob(t *testing.T) {
 	for which, want := range map[string][]int{"best": {512}, "0": {256}, "1": {256}, "3": {0},
 		"all": {256, 256, 512, 0}} {
 		s := tinySession(t, debugFlags{})
-		f := withDefaults(segmentFlags{image: path, mask: which})
+		f := withDefaults(segmentFlags{maskFlags: maskFlags{image: path}, mask: which})
 		f.points.Set("3,3")
 		f.points.Set("20,3,0")
 		j, err := newJob(t.Context(), s, segmentRun(*f))
@@ -126,7 +126,7 @@ func TestSegmentJobRefuses(t *testing.T) {
 		{notImage, "1,1", "", "best", code.Image, "allowed are PNG, JPEG, WebP, TIFF and BMP"},
 		{path + "x", "1,1", "", "best", code.Image, "no such file"},
 	} {
-		f := withDefaults(segmentFlags{image: c.image, mask: c.mask})
+		f := withDefaults(segmentFlags{maskFlags: maskFlags{image: c.image}, mask: c.mask})
 		for _, v := range []struct {
 			list  *cli.List
 			value string
@@ -157,11 +157,12 @@ func TestNewJob(t *testing.T) {
 		text  string
 	}{
 		{segment, segmentRun(segmentFlags{mask: "best"}), "give --image with --point or --box, or --method"},
-		{plain, segmentRun(segmentFlags{mask: "best", image: "x.png"}),
+		{plain, segmentRun(segmentFlags{maskFlags: maskFlags{image: "x.png"}, mask: "best"}),
 			"declares no task that takes images and prompts; it offers the methods encode, decode"},
 		{plain, segmentRun(segmentFlags{mask: "best"}), "--method: is missing; methods are encode, decode"},
 		{plain, method("run", segmentFlags{mask: "best"}), "no such method; methods are encode, decode"},
-		{segment, method("encode", segmentFlags{mask: "best", image: "x"}), "cannot be combined with --method"},
+		{segment, method("encode", segmentFlags{maskFlags: maskFlags{image: "x"}, mask: "best"}),
+			"cannot be combined with --method"},
 	} {
 		_, err := newJob(t.Context(), c.s, c.flags)
 		wantError(t, c.text, err, diag.Usage, c.text)

@@ -59,7 +59,7 @@ func testPatches(t *testing.T, path string, takesImage bool) {
 	writeArtifact(t, model, about, programs...)
 	s := sessionOf(t, model, debugFlags{})
 	run := func(path string) *runFlags {
-		r := segmentRun(segmentFlags{image: path, mask: "best"}) // these flags include --image
+		r := segmentRun(segmentFlags{maskFlags: maskFlags{image: path}, mask: "best"}) // these flags include --image
 		for _, u := range taskUses(&imageFlag{path: path}) {
 			if u.name == task.KindPatches {
 				r.tasks = append(r.tasks, u)

@@ -294,6 +294,14 @@ func scripts(t *testing.T, dir string, demo bool) {
 					return err
 				}
 			}
+			for name, change := range map[string]func(*task.Concepts){
+				"concepts.rlx": func(*task.Concepts) {},
+				"wordless.rlx": func(about *task.Concepts) { about.Tokenizer = "" },
+			} {
+				if err := writeConceptsModel(filepath.Join(e.WorkDir, name), change); err != nil {
+					return err
+				}
+			}
 			if err := os.WriteFile(filepath.Join(e.WorkDir, "latin1.txt"), []byte("f\xe9"), 0o666); err != nil {
 				return err
 			}
@@ -360,6 +368,23 @@ func writeTextModel(path string, change func(about *task.Text, graph, template *
 	_, err = format.Write(context.Background(), path,
 		format.Artifact{Programs: programs, Meta: format.Meta{Model: "tiny", Task: about}},
 		[]format.Weight{attached("chat_template.jinja", template), attached("tokenizer.json", tinymodel.Tokenizer)})
+	return err
+}
+
+// writeConceptsModel writes the model of package tinymodel that finds concepts.
+func writeConceptsModel(path string, change func(*task.Concepts)) error {
+	about := tinymodel.ConceptsTask()
+	change(about)
+	programs, err := tinymodel.Compile("cpu", tinymodel.See, tinymodel.Words, tinymodel.Find, tinymodel.FindLike)
+	if err != nil {
+		return err
+	}
+	var files []format.Weight
+	if about.Tokenizer != "" {
+		files = append(files, attached(about.Tokenizer, tinymodel.Tokenizer))
+	}
+	_, err = format.Write(context.Background(), path,
+		format.Artifact{Programs: programs, Meta: format.Meta{Model: "tiny", Task: about}}, files)
 	return err
 }
 

@@ -18,7 +18,6 @@ import (
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/internal/cli"
-	"github.com/rlx-go/rlx/internal/coco"
 	"github.com/rlx-go/rlx/internal/ctxio"
 	"github.com/rlx-go/rlx/internal/imaging"
 	"github.com/rlx-go/rlx/internal/maskfiles"
@@ -54,16 +53,13 @@ var _ = registerTask(taskKind{
 
 // segmentFlags are the flags of the task "segment".
 type segmentFlags struct {
+	maskFlags
 	shared       *imageFlag
-	image        string // path of --image
-	points, box  cli.List
+	points       cli.List
 	mask         string
 	maskPrompt   string
 	pointsFile   string
 	everything   bool
-	objectMasks  bool
-	coco         string
-	folder       string // value of --images: a folder or a pattern
 	grid         int
 	minIoU       float64
 	minStability float64
@@ -72,48 +68,34 @@ type segmentFlags struct {
 func (f *segmentFlags) declare(fs *cli.FlagSet) {
 	fs.Group("Segmenting an image (artifacts that declare the task " + task.KindSegment + ")")
 	fs.ListVarP(&f.points, "point", "", "`X,Y[,0|1]` a pixel of the object; with 0, a pixel outside it (repeatable)")
-	fs.ListVarP(&f.box, "box", "", "`X0,Y0,X1,Y1` a box around the object")
 	fs.StringVar(&f.maskPrompt, "mask-prompt", "",
 		"`FILE` a rough mask, beside a point or box: a PNG of the image's size, white inside, or a .npy of logits, f32[1,1,4*tokens,4*tokens]")
 	fs.StringVar(&f.pointsFile, "points-file", "",
 		"`FILE` many prompts as JSON: [{\"points\": [[120,80], [30,40,0]]}, {\"box\": [60,40,200,160]}]; -o names a folder for the masks")
 	fs.BoolVar(&f.everything, "everything", false,
 		"find all objects; write a label image and a list to the folder of -o. Of masks that share more than 70 % of their pixels (IoU above 0.7), the one with the highest predicted quality is kept")
-	fs.BoolVar(&f.objectMasks, "object-masks", false,
-		"with --everything: also write the mask of each object, called by its label: 1.png, 2.png and so on")
-	fs.StringVar(&f.coco, "coco", coco.RLE,
-		"`rle|counts|polygons` with -o coco=FILE.json: masks as run lengths in pycocotools' text, as numbers, or as outlines, without holes")
 	fs.IntVar(&f.grid, "grid", segment.DefaultSide, "`N` with --everything: search from N x N points")
 	fs.Float64Var(&f.minIoU, "min-iou", segment.DefaultMinIoU,
 		"`0..1` with --everything: drop masks with a lower predicted quality")
 	fs.Float64Var(&f.minStability, "min-stability", segment.DefaultMinStability,
 		"`0..1` with --everything: drop masks that change more with the threshold")
-	fs.StringVar(
-		&f.folder, "images", "",
-		"`DIR|GLOB` many images; -o names a folder, which gets a folder per image. Images that are already done are skipped")
 	fs.StringVar(&f.mask, "mask", string(segment.Best),
 		"`best|all|N` write the mask with the highest predicted quality, all masks, or one by number")
 }
 
 func (f *segmentFlags) settle() error {
-	f.image = f.shared.path
+	f.maskFlags = f.shared.masks
 	if f.mask == "" {
 		return cli.Usagef("--mask", "is empty; allowed are best, all and the number of a mask")
 	}
-	return checkCOCO(f.coco)
+	return nil
 }
 
 // given lists the flags of the task that were used.
 func (f *segmentFlags) given() []string {
-	var out []string
-	if f.image != "" {
-		out = append(out, "--image")
-	}
+	out := f.maskFlags.given()
 	if len(f.points.Values) > 0 {
 		out = append(out, "--point")
-	}
-	if len(f.box.Values) > 0 {
-		out = append(out, "--box")
 	}
 	if f.maskPrompt != "" {
 		out = append(out, "--mask-prompt")
@@ -124,12 +106,6 @@ func (f *segmentFlags) given() []string {
 	if f.everything {
 		out = append(out, "--everything")
 	}
-	if f.objectMasks {
-		out = append(out, "--object-masks")
-	}
-	if f.coco != "" && f.coco != coco.RLE {
-		out = append(out, "--coco")
-	}
 	if f.grid != segment.DefaultSide {
 		out = append(out, "--grid")
 	}
@@ -138,9 +114,6 @@ func (f *segmentFlags) given() []string {
 	}
 	if f.minStability != segment.DefaultMinStability {
 		out = append(out, "--min-stability")
-	}
-	if f.folder != "" {
-		out = append(out, "--images")
 	}
 	if f.mask != string(segment.Best) {
 		out = append(out, "--mask")

@@ -49,7 +49,7 @@ func (j *manyJob) writeCOCO(w io.Writer) error {
 		images, records = append(images, coco.Image{ID: i + 1, Width: r.Width, Height: r.Height,
 			FileName: r.Image}), append(records, read)
 	}
-	return coco.Write(w, j.flags.coco, images, func(i int) ([]coco.Mask, error) {
+	return coco.Write(w, j.flags.coco, j.work.category(), images, func(i int) ([]coco.Mask, error) {
 		r, err := records[i]()
 		if err != nil {
 			return nil, err
@@ -62,7 +62,7 @@ func (j *manyJob) writeCOCO(w io.Writer) error {
 func (j *segmentJob) writeCOCO(w io.Writer) error {
 	size := j.size()
 	img := coco.Image{ID: 1, Width: size.X, Height: size.Y, FileName: filepath.Base(j.flags.image)}
-	return coco.Write(w, j.flags.coco, []coco.Image{img},
+	return coco.Write(w, j.flags.coco, coco.Object, []coco.Image{img},
 		func(int) (out []coco.Mask, err error) {
 			for _, m := range j.masks {
 				out = append(out, coco.Mask{RLE: segment.EncodeRLE(m.Image), Score: maskfiles.Summarise(m).IoU})

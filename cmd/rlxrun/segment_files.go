@@ -12,6 +12,25 @@ import (
 	"github.com/rlx-go/rlx/internal/imaging"
 )
 
+// oneSource checks that images come from one of --image and --images. example has flags with an image.
+func (f *maskFlags) oneSource(example string) error {
+	switch {
+	case f.folder != "" && f.image != "":
+		return cli.Usagef("--images", "cannot be combined with --image")
+	case f.folder == "" && f.image == "":
+		return cli.Usagef("--image", "is missing").WithHint("for example %s", example)
+	}
+	return nil
+}
+
+// images lists the files of --image or --images.
+func (f *maskFlags) images() ([]string, error) {
+	if f.folder == "" {
+		return []string{f.image}, nil
+	}
+	return imagesOf(f.folder)
+}
+
 // imagesOf lists the files of --images by name: the images in a folder, judged by their extension, or the files that a
 // pattern matches.
 func imagesOf(arg string) ([]string, error) {

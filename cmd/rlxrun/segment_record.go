@@ -7,16 +7,8 @@ import (
 	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/internal/imaging"
-	"github.com/rlx-go/rlx/internal/maskfiles"
 	"github.com/rlx-go/rlx/internal/regular"
-	"github.com/rlx-go/rlx/segment"
 )
-
-// request returns what is looked for in each image.
-func (j *manyJob) request() maskfiles.Request {
-	return maskfiles.Request{Prompts: j.prompts, Choice: segment.Choice(j.flags.mask), All: j.all,
-		ObjectMasks: j.flags.objectMasks}
-}
 
 // key identifies what the masks of an image depend on. Images of a folder must be regular files. A single image may
 // also be a pipe, which cannot be read twice and has no key.
@@ -32,7 +24,7 @@ func (j *manyJob) key(ctx context.Context, s *session, path string) (string, err
 	if st.Size() > imaging.MaxFile {
 		return "", diag.New(code.Image, path, "has %d bytes; at most %d are allowed", st.Size(), imaging.MaxFile)
 	}
-	key, err := j.request().Key(ctx, s.model.Facts().Identity, s.host.Precision(), f)
+	key, err := j.work.key(ctx, s.model.Facts().Identity, s.host.Precision(), f)
 	switch {
 	case ctx.Err() != nil:
 		return "", context.Cause(ctx)

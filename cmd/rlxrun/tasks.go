@@ -7,7 +7,9 @@ import (
 
 	"github.com/rlx-go/rlx"
 	"github.com/rlx-go/rlx/internal/cli"
+	"github.com/rlx-go/rlx/internal/coco"
 	"github.com/rlx-go/rlx/internal/imaging"
+	"github.com/rlx-go/rlx/task"
 )
 
 // A taskKind holds the flags, texts and jobs that a kind of task adds to the command run. Each kind registers itself,
@@ -52,25 +54,62 @@ func taskUses(im *imageFlag) (out []taskUse) {
 	return out
 }
 
-// imageFlag is --image, which several kinds of task share.
+// imageFlag is --image, which several kinds of task share, with the flags of those that find masks.
 type imageFlag struct {
 	values cli.List
 	path   string // the only element of values
+	masks  maskFlags
+}
+
+// maskFlags are the flags that the kinds of task share that find masks in images.
+type maskFlags struct {
+	image       string // path of --image
+	folder      string // value of --images: a folder or a pattern
+	box         cli.List
+	objectMasks bool
+	coco        string
+}
+
+func (f *maskFlags) declare(fs *cli.FlagSet) {
+	fs.Group("Masks of objects (artifacts that declare the task " + task.KindSegment + " or " + task.KindConcepts + ")")
+	fs.ListVarP(&f.box, "box", "",
+		"`X0,Y0,X1,Y1[:0|1]` a box around the object. Of task "+task.KindConcepts+": around an example of what to find or, with :0, of what not to find (repeatable)")
+	fs.StringVar(
+		&f.folder, "images", "",
+		"`DIR|GLOB` many images; -o names a folder, which gets a folder per image. Images that are already done are skipped")
+	fs.BoolVar(&f.objectMasks, "object-masks", false,
+		"where all objects are found: also write the mask of each, called by its label: 1.png, 2.png and so on")
+	fs.StringVar(&f.coco, "coco", coco.RLE,
+		"`rle|counts|polygons` with -o coco=FILE.json: masks as run lengths in pycocotools' text, as numbers, or as outlines, without holes")
+}
+
+// given lists the flags that were used.
+func (f *maskFlags) given() (out []string) {
+	for name, used := range map[string]bool{"--image": f.image != "", "--images": f.folder != "",
+		"--box": len(f.box.Values) > 0, "--object-masks": f.objectMasks, "--coco": f.coco != "" && f.coco != coco.RLE} {
+		if used {
+			out = append(out, name)
+		}
+	}
+	slices.Sort(out)
+	return out
 }
 
 func (f *imageFlag) declare(fs *cli.FlagSet) {
 	fs.Group("Image input (artifacts whose task takes images)")
 	fs.ListVarP(&f.values, "image", "", "`FILE` an image of any size: "+imaging.Formats+"; - is stdin")
+	f.masks.declare(fs)
 }
 
-// settle refuses a second --image.
+// settle refuses a second --image, and a form of masks that is not known.
 func (f *imageFlag) settle() error {
 	if n := len(f.values.Values); n > 1 {
 		return cli.Usagef("--image", "is given %d times; allowed is one", n)
 	} else if n == 1 {
 		f.path = f.values.Values[0]
 	}
-	return nil
+	f.masks.image = f.path
+	return checkCOCO(f.masks.coco)
 }
 
 func (f *imageFlag) given() []string {

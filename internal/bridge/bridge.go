@@ -109,7 +109,7 @@ var handlers = map[string]func(context.Context, *call) (any, error){
 	"generator": with((*call).newGenerator), "tokens": with((*call).tokens), "text": with((*call).text),
 	"generate":  with((*call).generate),
 	"segmenter": with((*call).newSegmenter), "encode": with((*call).encode), "masks": with((*call).masks),
-	"everything": with((*call).everything),
+	"everything": with((*call).everything), "find": with((*call).find),
 }
 
 // with returns a handler that decodes the arguments of a call.

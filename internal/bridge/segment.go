@@ -23,11 +23,22 @@ func (c *call) newSegmenter(_ context.Context, a segmenterArgs) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := segment.New(session)
+	s := &encoder{}
+	if session.Model().Facts().Task == "segment_concepts" {
+		s.finder, err = segment.NewFinder(session)
+	} else {
+		s.segmenter, err = segment.New(session)
+	}
 	if err != nil {
 		return nil, err
 	}
 	return created{c.server.objects.add(s, a.Session, nil)}, nil
+}
+
+// An encoder encodes images for a model that takes clicks, or for one that takes texts.
+type encoder struct {
+	segmenter *segment.Segmenter // or
+	finder    *segment.Finder
 }
 
 type encodeArgs struct {
@@ -40,14 +51,24 @@ type encodeArgs struct {
 
 // An encoded is an image that was encoded.
 type encoded struct {
-	*segment.Image
-	size      image.Point
-	segmenter *segment.Segmenter
+	*encoder
+	*segment.Image // of a segmenter
+	scene          *segment.Scene
+	size           image.Point
+}
+
+// clicked returns an image in which clicks select objects.
+func (c *call) clicked(id int64) (*encoded, error) {
+	img, err := object[*encoded](c, id, "image")
+	if err == nil && img.Image == nil {
+		err = diag.New(diag.Usage, "image", "the model takes texts and example boxes, not clicks").WithHint("use find")
+	}
+	return img, err
 }
 
 // encode encodes an image.
 func (c *call) encode(ctx context.Context, a encodeArgs) (any, error) {
-	s, err := object[*segment.Segmenter](c, a.Segmenter, "segmenter")
+	s, err := object[*encoder](c, a.Segmenter, "segmenter")
 	if err != nil {
 		return nil, err
 	}
@@ -60,8 +81,13 @@ func (c *call) encode(ctx context.Context, a encodeArgs) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &encoded{size: img.Bounds().Size(), segmenter: s}
-	if out.Image, err = s.Encode(ctx, img); err != nil {
+	out := &encoded{encoder: s, size: img.Bounds().Size()}
+	if s.finder != nil {
+		out.scene, err = s.finder.Encode(ctx, img)
+	} else {
+		out.Image, err = s.segmenter.Encode(ctx, img)
+	}
+	if err != nil {
 		return nil, err
 	}
 	return struct {
@@ -124,7 +150,7 @@ type maskOf struct {
 
 // masks finds an object. The result "masks" is u8[masks, height, width], 0 or 255.
 func (c *call) masks(ctx context.Context, a masksArgs) (any, error) {
-	img, err := object[*encoded](c, a.Image, "image")
+	img, err := c.clicked(a.Image)
 	if err != nil {
 		return nil, err
 	}
@@ -171,7 +197,7 @@ type everythingArgs struct {
 
 // everything finds all objects. The result "labels" is i32[height, width].
 func (c *call) everything(ctx context.Context, a everythingArgs) (any, error) {
-	img, err := object[*encoded](c, a.Image, "image")
+	img, err := c.clicked(a.Image)
 	if err != nil {
 		return nil, err
 	}
@@ -195,4 +221,60 @@ func (c *call) everything(ctx context.Context, a everythingArgs) (any, error) {
 		Regions []segment.Region `json:"regions"`
 		Dropped segment.Dropped  `json:"dropped"`
 	}{d, found.Regions, found.Dropped}, nil
+}
+
+type findArgs struct {
+	place
+	Image     int64        `json:"image"`
+	Text      string       `json:"text"`
+	Boxes     [][5]float64 `json:"boxes"`     // x0, y0, x1, y1 in pixels, and 1, or 0 for a counterexample
+	Threshold *float64     `json:"threshold"` // null for that of the model
+}
+
+type objectOf struct {
+	Score float32    `json:"score"`
+	Box   [4]float32 `json:"box"`
+}
+
+// find finds the objects of a concept. The result "masks" is u8[objects, height, width], 0 or 255.
+func (c *call) find(ctx context.Context, a findArgs) (any, error) {
+	img, err := object[*encoded](c, a.Image, "image")
+	if err != nil {
+		return nil, err
+	}
+	if img.scene == nil {
+		return nil, diag.New(diag.Usage, "image", "the model takes clicks, not texts").WithHint("use masks")
+	}
+	concept, threshold := segment.Concept{Text: a.Text}, img.finder.Facts().Threshold
+	for _, b := range a.Boxes {
+		concept.Examples = append(concept.Examples, segment.Example{
+			Box: segment.Box{X0: b[0], Y0: b[1], X1: b[2], Y1: b[3]}, Negative: b[4] == 0})
+	}
+	if a.Threshold != nil {
+		threshold = *a.Threshold
+	}
+	found, err := img.scene.Find(ctx, concept, threshold)
+	if err != nil {
+		return nil, err
+	}
+	about := []objectOf{}
+	all := &tensor{DType: "u8", Shape: []int{len(found.Objects), img.size.Y, img.size.X}}
+	for _, o := range found.Objects {
+		about = append(about, objectOf{o.Score, o.Box})
+		mask, err := o.Mask.Mask()
+		if err != nil {
+			return nil, err
+		}
+		for y := range img.size.Y {
+			all.data = append(all.data, mask.Pix[y*mask.Stride:][:img.size.X]...)
+		}
+	}
+	d, err := c.hand(a.place, map[string]*tensor{"masks": all})
+	if err != nil {
+		return nil, err
+	}
+	return struct {
+		delivered
+		Objects []objectOf `json:"objects"`
+	}{d, about}, nil
 }

@@ -74,9 +74,12 @@ func (m Mask) annotation(id, imageID int, form string) (*annotation, error) {
 	return a, nil
 }
 
-// Write writes a file of annotations, a line for each image and annotation. masks returns those of image i; only the
-// masks of one image are in memory. Scores must be finite.
-func Write(w io.Writer, form string, images []Image, masks func(i int) ([]Mask, error)) error {
+// Object is the category of masks of which nothing else is known.
+const Object = "object"
+
+// Write writes a file of annotations, a line for each image and annotation. All are of one category. masks returns
+// those of image i; only the masks of one image are in memory. Scores must be finite.
+func Write(w io.Writer, form, category string, images []Image, masks func(i int) ([]Mask, error)) error {
 	line := func(first bool, v any) error {
 		text, err := json.Marshal(v)
 		if err != nil {
@@ -89,8 +92,12 @@ func Write(w io.Writer, form string, images []Image, masks func(i int) ([]Mask, 
 		_, err = fmt.Fprintf(w, "%s%s", start, text)
 		return err
 	}
+	name, err := json.Marshal(category)
+	if err != nil {
+		return err
+	}
 	fmt.Fprintf(w, "{\n\"info\": {\"description\": \"masks by RLX\"},\n\"licenses\": [],\n"+
-		"\"categories\": [{\"id\": 1, \"name\": \"object\", \"supercategory\": \"\"}],\n\"images\": [")
+		"\"categories\": [{\"id\": 1, \"name\": %s, \"supercategory\": \"\"}],\n\"images\": [", name)
 	for i, image := range images {
 		if err := line(i == 0, image); err != nil {
 			return err
@@ -114,6 +121,6 @@ func Write(w io.Writer, form string, images []Image, masks func(i int) ([]Mask, 
 			}
 		}
 	}
-	_, err := fmt.Fprintf(w, "]\n}\n")
+	_, err = fmt.Fprintf(w, "]\n}\n")
 	return err
 }

@@ -7,6 +7,7 @@ import "math"
 type Taps struct {
 	First  int
 	Weight []float32 // sums to 1
+	exact  []float64 // the same before rounding
 }
 
 // Bilinear returns the taps of a linear resize from in to out samples. Pixel centres are at half-integers, which
@@ -52,9 +53,10 @@ func taps(in, out int, antialias bool, reach float64, filter func(float64) float
 			w = append(w, v)
 			sum += v
 		}
-		all[i] = Taps{lo, make([]float32, len(w))}
+		all[i] = Taps{lo, make([]float32, len(w)), w}
 		for j, v := range w {
-			all[i].Weight[j] = float32(v / sum)
+			w[j] = v / sum
+			all[i].Weight[j] = float32(w[j])
 		}
 	}
 	return all
@@ -77,9 +79,12 @@ func ResizeRow(dst, src []float32, xs []Taps, channels int) {
 
 // Resize resizes an image of srcH rows to len(ys) rows of len(xs) positions. row reads a source row: srcW positions of
 // channels values. Each source row is resized horizontally and then added to the destination rows that it contributes
-// to, so Resize holds only the destination and one row. With round, values are rounded to whole numbers from 0 to 255
-// after each direction.
+// to, so Resize holds only the destination and a few rows. With round, values are whole numbers from 0 to 255 in the
+// source, and after each direction. The result then equals Pillow's.
 func Resize(srcW, srcH, channels int, xs, ys []Taps, round bool, row func(y int, dst []float32)) []float32 {
+	if round {
+		return resizeBytes(srcW, srcH, channels, fixed(xs), fixed(ys), row)
+	}
 	width := len(xs) * channels
 	dst, src, narrow := make([]float32, width*len(ys)), make([]float32, srcW*channels), make([]float32, width)
 	from := 0 // destination rows before it are complete
@@ -92,9 +97,6 @@ func Resize(srcW, srcH, channels int, xs, ys []Taps, round bool, row func(y int,
 		}
 		row(y, src)
 		ResizeRow(narrow, src, xs, channels)
-		if round {
-			roundAll(narrow)
-		}
 		for i := from; i < len(ys) && ys[i].First <= y; i++ {
 			if y-ys[i].First >= len(ys[i].Weight) {
 				continue
@@ -105,15 +107,91 @@ func Resize(srcW, srcH, channels int, xs, ys []Taps, round bool, row func(y int,
 			}
 		}
 	}
-	if round {
-		roundAll(dst)
+	return dst
+}
+
+// fixedTaps are taps whose weights are multiples of 2^-fixedBits.
+type fixedTaps struct {
+	first  int
+	weight []int32
+}
+
+// fixedBits are the bits of Pillow's weights after the point.
+const fixedBits = 22
+
+func fixed(taps []Taps) []fixedTaps {
+	out := make([]fixedTaps, len(taps))
+	for i, t := range taps {
+		out[i] = fixedTaps{t.First, make([]int32, len(t.Weight))}
+		for j, w := range t.exact {
+			out[i].weight[j] = int32(math.Round(w * (1 << fixedBits)))
+		}
+	}
+	return out
+}
+
+// clip rounds a sum of values times weights, halves up, to 0 to 255.
+func clip(sum int64) int32 { return int32(min(max((sum+1<<(fixedBits-1))>>fixedBits, 0), 255)) }
+
+// resizeBytes is Resize for whole numbers from 0 to 255. Sums are exact, so it does not matter that they are made in
+// another order than Pillow's.
+func resizeBytes(srcW, srcH, channels int, xs, ys []fixedTaps, row func(y int, dst []float32)) []float32 {
+	width := len(xs) * channels
+	dst, src, narrow := make([]float32, width*len(ys)), make([]float32, srcW*channels), make([]int32, width)
+	var open, free [][]int64 // sums of the destination rows from the first incomplete one on
+	from := 0
+	finish := func() {
+		if len(open) > 0 {
+			for x, v := range open[0] {
+				dst[from*width+x] = float32(clip(v))
+			}
+			clear(open[0])
+			open, free = open[1:], append(free, open[0])
+		}
+		from++
+	}
+	for y := range srcH {
+		for from < len(ys) && ys[from].first+len(ys[from].weight) <= y {
+			finish()
+		}
+		if from == len(ys) || ys[from].first > y {
+			continue // no destination row uses it
+		}
+		row(y, src)
+		resizeRowBytes(narrow, src, xs, channels)
+		for i := from; i < len(ys) && ys[i].first <= y; i++ {
+			if i-from == len(open) {
+				if len(free) == 0 {
+					free = append(free, make([]int64, width))
+				}
+				open, free = append(open, free[len(free)-1]), free[:len(free)-1]
+			}
+			if y-ys[i].first >= len(ys[i].weight) {
+				continue
+			}
+			w, sums := int64(ys[i].weight[y-ys[i].first]), open[i-from]
+			for x, v := range narrow {
+				sums[x] += w * int64(v)
+			}
+		}
+	}
+	for from < len(ys) {
+		finish()
 	}
 	return dst
 }
 
-// roundAll rounds values to the nearest whole number from 0 to 255, halves up.
-func roundAll(v []float32) {
-	for i, x := range v {
-		v[i] = float32(int32(min(max(x, 0), 255) + 0.5))
+// resizeRowBytes is ResizeRow for whole numbers from 0 to 255.
+func resizeRowBytes(dst []int32, src []float32, xs []fixedTaps, channels int) {
+	for x, t := range xs {
+		for c := range channels {
+			var sum int64
+			at := t.first*channels + c
+			for _, w := range t.weight {
+				sum += int64(w) * int64(src[at])
+				at += channels
+			}
+			dst[x*channels+c] = clip(sum)
+		}
 	}
 }

@@ -31,13 +31,17 @@ type Record struct {
 	Key    string `json:"key"` // identifies the model, the image's bytes and the request
 	Width  int    `json:"width"`
 	Height int    `json:"height"`
-	// files of the label image and of the overlay, with --everything
+	// files of the label image and of the overlay, if all objects were looked for
 	Labels  string   `json:"labels,omitempty"`
 	Overlay string   `json:"overlay,omitempty"`
 	Masks   []Mask   `json:"masks,omitempty"`
 	All     []Region `json:"regions,omitzero"` // with --everything, also if there are none
 
 	Dropped *segment.Dropped `json:"dropped,omitempty"` // with --everything: masks that are not regions
+
+	Text    string   `json:"text,omitempty"`    // of the concept
+	Found   []Object `json:"objects,omitzero"`  // of the concept, also if there are none
+	Closest float32  `json:"closest,omitempty"` // the highest score of what is no object of the concept
 }
 
 // Summary describes one mask.
@@ -79,6 +83,12 @@ type Region struct {
 	Segmentation segment.RLE `json:"segmentation"`
 }
 
+// Object describes an object of a concept.
+type Object struct {
+	segment.Object
+	File string `json:"file,omitempty"` // its mask, with --object-masks
+}
+
 // COCO returns the masks of the image for COCO's format.
 func (r *Record) COCO() (out []coco.Mask) {
 	for _, m := range r.Masks {
@@ -86,6 +96,9 @@ func (r *Record) COCO() (out []coco.Mask) {
 	}
 	for _, m := range r.All {
 		out = append(out, coco.Mask{RLE: m.Segmentation, Score: m.IoU, Stability: &m.Stability})
+	}
+	for _, o := range r.Found {
+		out = append(out, coco.Mask{RLE: o.Mask, Score: o.Score})
 	}
 	return out
 }
@@ -97,6 +110,9 @@ func (r *Record) Files() (out []string) {
 	}
 	for _, m := range r.All {
 		out = append(out, m.File)
+	}
+	for _, o := range r.Found {
+		out = append(out, o.File)
 	}
 	return slices.DeleteFunc(append(out, r.Labels, r.Overlay), func(name string) bool { return name == "" })
 }
@@ -146,8 +162,13 @@ type Request struct {
 
 // Key identifies what the masks of an image depend on: the model and the precision, the image's bytes and the request.
 func (q Request) Key(ctx context.Context, identity, precision string, img io.Reader) (string, error) {
+	return keyOf(ctx, img, identity, precision, version, q.Prompts, string(q.Choice), q.All, q.ObjectMasks)
+}
+
+// keyOf identifies a request, and the bytes of an image.
+func keyOf(ctx context.Context, img io.Reader, request ...any) (string, error) {
 	h := sha256.New()
-	asked, err := json.Marshal([]any{identity, precision, version, q.Prompts, string(q.Choice), q.All, q.ObjectMasks})
+	asked, err := json.Marshal(request)
 	if err != nil {
 		return "", err
 	}

@@ -145,7 +145,8 @@ func (p *Page) export(w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		var out io.Writer
 		if out, err = z.Create("coco.json"); err == nil {
-			err = coco.Write(out, coco.RLE, []coco.Image{{ID: 1, Width: size.X, Height: size.Y, FileName: q.Image}},
+			err = coco.Write(out, coco.RLE, coco.Object,
+				[]coco.Image{{ID: 1, Width: size.X, Height: size.Y, FileName: q.Image}},
 				func(int) ([]coco.Mask, error) { return masks, nil })
 		}
 	}

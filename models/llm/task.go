@@ -7,19 +7,17 @@ import (
 	"slices"
 
 	"github.com/rlx-go/rlx/core/diag"
-	"github.com/rlx-go/rlx/internal/tokenizer"
 	"github.com/rlx-go/rlx/models/arch"
 	"github.com/rlx-go/rlx/task"
 )
 
 // Files that Transformers stores beside a checkpoint.
 const (
-	fileTokenizer       = "tokenizer.json"
 	fileTokenizerConfig = "tokenizer_config.json"
 	fileTemplate        = "chat_template.jinja"
 	fileGeneration      = "generation_config.json"
 
-	maxText = 4 << 20 // bytes of each file but the tokenizer
+	maxText = 4 << 20 // bytes of each file
 )
 
 // describe describes extend as a task, with the files beside the checkpoint: the tokenizer, the chat template, and the
@@ -44,16 +42,13 @@ func (c config) describe(cfg arch.Config, m *arch.Model) error {
 			t.Draft.Rewind = "rewind"
 		}
 	}
-	data, ok, err := cfg.File(fileTokenizer, tokenizer.MaxFile)
+	data, err := cfg.Tokenizer(c.vocab)
 	if err != nil {
 		return err
 	}
-	if ok && len(data) > 0 {
-		t.Tokenizer = fileTokenizer
-		if err := c.checkTokenizer(data); err != nil {
-			return err
-		}
-		m.Attachments = append(m.Attachments, arch.Attachment{Name: fileTokenizer, Data: data})
+	if len(data) > 0 {
+		t.Tokenizer = arch.TokenizerFile
+		m.Attachments = append(m.Attachments, arch.Attachment{Name: arch.TokenizerFile, Data: data})
 		template, err := c.template(cfg, t)
 		if err != nil {
 			return err
@@ -68,20 +63,6 @@ func (c config) describe(cfg arch.Config, m *arch.Model) error {
 		return diag.New(arch.ErrConfig, fileGeneration, "%w", err)
 	}
 	return nil
-}
-
-// checkTokenizer checks the ids of a tokenizer against the vocabulary, which may have rows without a token.
-func (c config) checkTokenizer(data []byte) error {
-	tok, err := tokenizer.Parse(data)
-	if e, ok := errors.AsType[*diag.Error](err); ok {
-		e.Subject = fileTokenizer
-	}
-	if err == nil && int64(tok.Size()) > c.vocab {
-		err = diag.New(arch.ErrConfig, fileTokenizer,
-			"has tokens up to %d; the vocabulary of the checkpoint has 0 to %d", tok.Size()-1, c.vocab-1).
-			WithHint("it belongs to another checkpoint")
-	}
-	return err
 }
 
 // decodeFile decodes a JSON file, if it exists.

@@ -15,6 +15,9 @@ import (
 	"github.com/rlx-go/rlx/task"
 )
 
+// fileTokenizer is short for the name of the file.
+const fileTokenizer = arch.TokenizerFile
+
 // TestTask checks the description made from the files beside a checkpoint.
 func TestTask(t *testing.T) {
 	s := modeltest.Open(t, modeltest.Manifest(t, goldens+"llama_tiny"), dtype.F32)

@@ -73,7 +73,7 @@ func (w *Weights) Source(name string) string {
 
 func (w *Weights) find(name string) (source string, t ir.Type, ok bool) {
 	for _, n := range w.rename(name) {
-		for _, part := range arch.Parts(n) {
+		for _, part := range arch.Tensors(n) {
 			if w.known[part] == "" {
 				w.known[part] = "a copy of a tensor that is used under another name"
 			}
@@ -134,12 +134,14 @@ func (w *Weights) take(name string, shape ir.Shape) (ir.Type, error) {
 }
 
 // missing returns the error for a tensor that the checkpoint does not have. For a joined name, it names the first part
-// that does not fit.
+// that does not fit, and for a slice the whole tensor.
 func (w *Weights) missing(source string, shape ir.Shape) error {
-	parts := arch.Parts(source)
+	parts := arch.Tensors(source)
 	want := slices.Clone(shape)
 	if len(parts) > 1 {
 		want[0] = ir.Static(shape[0].Const / int64(len(parts)))
+	} else if _, _, n := arch.Sliced(source); n > 1 {
+		want[0] = ir.Static(shape[0].Const * int64(n))
 	}
 	var found ir.Type
 	for _, name := range parts {
@@ -172,7 +174,7 @@ func (w *Weights) Params() []arch.Param {
 func (w *Weights) Finish() (skipped []arch.Unused, err error) {
 	inUse := map[string]bool{}
 	for _, source := range w.used {
-		for _, part := range arch.Parts(source) {
+		for _, part := range arch.Tensors(source) {
 			inUse[part] = true
 		}
 	}

@@ -29,7 +29,7 @@ type config struct {
 	theta, eps    float64
 	sam2          bool // also build the heads of the tracker
 	act           string
-	detector      *detector // nil if the checkpoint has none, or names of the original release
+	detector      *detector // nil if the checkpoint has none
 }
 
 const backbone = "vision_config.backbone_config."
@@ -140,7 +140,7 @@ func readConfig(w *nn.Weights, transformers bool, cfg arch.Config) (c config, er
 				"%s is %d; want a multiple of the patch, %d, and two patches at least, which the smallest level joins",
 				keyImage, image, patch)
 	}
-	if _, ok := w.Type(queryLandmark); ok && transformers {
+	if _, ok := w.Type(queryLandmark); ok {
 		if c.detector, err = readDetector(w, c, cfg); err != nil {
 			return c, err
 		}

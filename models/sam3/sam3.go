@@ -1,10 +1,9 @@
 // Package sam3 builds SAM 3 for images (Carion et al., arXiv:2511.16719) from a checkpoint of the original
 // release or of the Transformers library. Method encode turns an image into features of four scales. Method neck
 // computes the features from the tokens of the trunk. On request, method sam2_neck does so with the heads of the
-// tracker. From a checkpoint with the names of Transformers, method encode_text turns tokens of a text into features,
-// and methods detect and detect_boxes find the objects that a text, or a text and boxes, describe: boxes, scores and
-// masks. Of the original release's names only the vision part is built. The tracker is not built. The tensors of other
-// parts are listed as unused.
+// tracker. From a checkpoint with the detector, method encode_text turns tokens of a text into features, and methods
+// detect and detect_boxes find the objects that a text, or a text and boxes, describe: boxes, scores and masks. The
+// tracker is not built. The tensors of other parts are listed as unused.
 //
 // It imports models/nn and below; it reads no bytes and knows no device.
 package sam3
@@ -124,7 +123,10 @@ func build(ckpt arch.Checkpoint, cfg arch.Config) (*arch.Model, error) {
 		return nil, err
 	}
 	m.Params = w.Params()
-	return m, nil
+	if c.detector == nil || !c.trunk {
+		return m, nil
+	}
+	return m, describe(c, cfg, m)
 }
 
 // skip marks the tensors of a SAM 3 that no method uses.
@@ -135,6 +137,14 @@ func skip(w *nn.Weights, ckpt arch.Checkpoint, names naming, detector bool) {
 			w.SkipAll(p.reason, p.prefix)
 		}
 	}
+	if detector {
+		w.SkipAll("a third stage of the pixel decoder, which has two", names.names(pixelStage)[0])
+		for _, n := range []string{"text_encoder.text_projection.weight",
+			"backbone.language_backbone.encoder.text_projection"} {
+			w.SkipAll("CLIP's own projection of a text, which the detector does not use", names.outer()+n)
+		}
+		w.SkipAll("points as examples, which the release does not use", names.outer()+"geometry_encoder.points_")
+	}
 	for _, n := range ckpt.Names() {
 		inside := strings.HasPrefix(n, names.prefix)
 		switch part := strings.HasPrefix(n, "detector.") || strings.HasPrefix(n, "detector_model."); {
@@ -142,10 +152,6 @@ func skip(w *nn.Weights, ckpt arch.Checkpoint, names naming, detector bool) {
 			w.SkipAll("numbers from 0 on", n)
 		case strings.HasSuffix(n, ".freqs_cis"):
 			w.SkipAll("a rotary table, which follows from the configuration", n)
-		case detector && strings.HasPrefix(n, names.outer()+pixelStage):
-			w.SkipAll("a third stage of the pixel decoder, which has two", n)
-		case detector && n == names.outer()+"text_encoder.text_projection.weight":
-			w.SkipAll("CLIP's own projection of a text, which the detector does not use", n)
 		case part && !inside && !detector:
 			w.SkipAll(partReason, n)
 		}

@@ -33,13 +33,18 @@ func namings() (out []naming) {
 
 // names returns the name of a tensor in the checkpoint. It is a list because nn.Weights takes one.
 func (n naming) names(name string) []string {
-	if !n.transformers {
+	first, _, _ := strings.Cut(name, ".")
+	switch {
+	case n.transformers:
+	case detectorParts[first]:
+		return []string{n.outer() + originalDetector(name)}
+	default:
 		return []string{n.prefix + name}
 	}
 	if head, ok := strings.CutPrefix(name, "sam2_"); ok { // a second neck beside the detector
 		return []string{"tracker_" + rewritten(head)}
 	}
-	if first, _, _ := strings.Cut(name, "."); detectorParts[first] {
+	if detectorParts[first] {
 		return []string{n.outer() + name}
 	}
 	name = n.prefix + rewritten(name)
@@ -50,21 +55,23 @@ func (n naming) names(name string) []string {
 	return []string{arch.Join(at("q"), at("k"), at("v"))}
 }
 
-// outer returns the prefix of the names of the detector's parts in a checkpoint of the Transformers library.
-func (n naming) outer() string { return strings.TrimSuffix(n.prefix, "vision_encoder.") }
+// outer returns the prefix of the names of the detector's parts.
+func (n naming) outer() string {
+	return strings.TrimSuffix(strings.TrimSuffix(n.prefix, "vision_encoder."), "backbone.vision_backbone.")
+}
 
 // detectorParts has the first part of our names of the detector's tensors, which are the library's.
 var detectorParts = map[string]bool{"text_encoder": true, "text_projection": true, "geometry_encoder": true,
 	"detr_encoder": true, "detr_decoder": true, "mask_decoder": true, "dot_product_scoring": true}
 
-// pixelStage begins the names of the layers of the pixel decoder that are trained but not used: it has one stage for
+// pixelStage begins our names of the layers of the pixel decoder that are trained but not used: it has one stage for
 // each pair of levels, and the release has one stage more.
 const pixelStage = "mask_decoder.pixel_decoder."
 
 const sam2Reason = "heads of the tracker, which the detector does not use; --set " + keySAM2 +
 	"=true builds method sam2_neck of them"
 
-const partReason = "text encoder, fusion or detector: built from a whole checkpoint with the names of Transformers only"
+const partReason = "text encoder, fusion or detector: built from a whole checkpoint only"
 
 // otherParts lists the tensors of a whole checkpoint from which no method is built, with the reason.
 var otherParts = []struct{ prefix, reason string }{

@@ -6,14 +6,15 @@ import (
 	"github.com/rlx-go/rlx/models/arch"
 )
 
-// find returns a tensor by its name, or the parts of a joined name (arch.Join) as one tensor.
+// find returns a tensor by its name, a slice of one (arch.Slice), or the parts of a joined name (arch.Join) as one
+// tensor.
 func (c *Checkpoint) find(name string) (t tensor, ok bool) {
 	if t, ok = c.tensors[name]; ok {
 		return t, true
 	}
 	names := arch.Parts(name)
 	if len(names) == 1 {
-		return tensor{}, false
+		return c.slice(name)
 	}
 	parts := make([]tensor, len(names))
 	for i, n := range names {
@@ -28,5 +29,20 @@ func (c *Checkpoint) find(name string) (t tensor, ok bool) {
 	t.src, t.start = stacked{parts, t.Size}, 0
 	t.Name, t.Size, t.Shape = name, t.Size*int64(len(parts)), slices.Clone(t.Shape)
 	t.Shape[0] *= int64(len(parts))
+	return t, true
+}
+
+// slice returns a slice of the rows of a tensor.
+func (c *Checkpoint) slice(name string) (t tensor, ok bool) {
+	whole, i, n := arch.Sliced(name)
+	if n == 1 {
+		return tensor{}, false
+	}
+	if t, ok = c.tensors[whole]; !ok || len(t.Shape) == 0 || t.Shape[0]%int64(n) != 0 {
+		return tensor{}, false
+	}
+	t.Name, t.Size, t.Shape = name, t.Size/int64(n), slices.Clone(t.Shape)
+	t.start += int64(i) * t.Size
+	t.Shape[0] /= int64(n)
 	return t, true
 }

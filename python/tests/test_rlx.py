@@ -1,7 +1,10 @@
 """Tests of the module rlx against the demo models. RLX_BIN has the programs, RLX_DEMO the folder demo/."""
 
 import gc
+import json
 import os
+import pathlib
+import shutil
 import signal
 import socket
 import threading
@@ -171,6 +174,43 @@ def test_segment(sam, tmp_path):
     for bad in [dict(), dict(points=[(-5, 0)]), dict(box=(9, 9, 1, 1)), dict(points=[(1, 1)], choice="worst")]:
         with pytest.raises(errors.UsageError):
             image.masks(**bad)
+
+
+@pytest.fixture(scope="session")
+def sam3(folder):
+    source = folder / "sam3"
+    source.mkdir()
+    goldens = pathlib.Path(DEMO).parent / "testdata" / "goldens"
+    shutil.copy(goldens / "sam3_concepts" / "config.json", source)
+    shutil.copy(goldens / "sam3_tiny" / "tokenizer.json", source)
+    entries, header, data = json.loads((goldens / "sam3_concepts" / "manifest.json").read_text()), {}, []
+    rng, end = np.random.default_rng(0), 0
+    for e in entries:
+        x = e["shift"] + e["scale"] * rng.uniform(-1, 1, e["shape"])
+        data.append(x.astype(np.float32).tobytes())
+        header[e["name"]] = {"dtype": "F32", "shape": e["shape"], "data_offsets": [end, end + len(data[-1])]}
+        end += len(data[-1])
+    text = json.dumps(header).encode()
+    (source / "model.safetensors").write_bytes(len(text).to_bytes(8, "little") + text + b"".join(data))
+    return rlx.load(rlx.compile(source, folder / "sam3.rlx", "--target", "cpu"))
+
+
+def test_find(sam, sam3):
+    image = sam3.encode_image(f"{DEMO}/scene1.png")
+    found = image.find("a coin", threshold=0)
+    assert len(found) == 12 and [o.score for o in found] == sorted((o.score for o in found), reverse=True)
+    assert found[0].array.shape == (256, 256) and found[0].array.dtype == bool and len(found[0].box) == 4
+    more = image.find("a coin", threshold=found[5].score)
+    assert len(more) == 5 and np.array_equal(more[4].array, found[4].array)
+    assert image.find(examples=[(10, 20, 60, 70), (100, 100, 150, 140, 0)], threshold=0)[0].score != found[0].score
+    for bad in [dict(), dict(text=" "), dict(text="coin " * 40), dict(examples=[(9, 9, 1, 1)]),
+                dict(text="coin", threshold=2)]:
+        with pytest.raises(errors.UsageError):
+            image.find(**bad)
+    with pytest.raises(errors.UsageError, match="not clicks"):
+        image.masks(points=[(1, 1)])
+    with pytest.raises(errors.UsageError, match="not texts"):
+        sam.encode_image(f"{DEMO}/scene1.png").find("a coin")
 
 
 def test_pixels(sam):

@@ -181,7 +181,10 @@ class Model(Object):
         return self.generator().generate(prompt, **options)
 
     def encode_image(self, image: Any) -> Image:
-        """Encode an image, for models with the task "segment": a path, a PIL image, or u8[height, width, 3 or 4]."""
+        """Encode an image: a path, a PIL image, or u8[height, width, 3 or 4].
+
+        The model has the task "segment" or "segment_concepts".
+        """
         from ._segment import Segmenter
 
         if self._segmenter is None:

@@ -53,6 +53,15 @@ class Everything:
     regions: list[Region]  # the largest first
 
 
+@dataclasses.dataclass(frozen=True)
+class Found:
+    """One object of Image.find."""
+
+    array: np.ndarray  # bool[height, width], its mask
+    score: float  # how sure the model is, 0 to 1
+    box: tuple[float, float, float, float]  # x0, y0, x1, y1 in pixels, as the model predicts them
+
+
 class Segmenter(Object):
     def __init__(self, model: Model) -> None:
         super().__init__(model._bridge, model._bridge.call("segmenter", {"session": model._id})["object"])
@@ -107,3 +116,17 @@ class Image(Object):
         return Everything(tensors["labels"], [
             Region(r["label"], r["area"], r["visible"], tuple(r["box"]), r["iou"], r["stability"])
             for r in result["regions"]])
+
+    def find(self, text: str = "", examples: Sequence[Sequence[float]] = (), threshold: float | None = None,
+             ) -> list[Found]:
+        """Find all objects that a text or examples describe, the best first. The model has the task "segment_concepts".
+
+        text       what to find, in few words
+        examples   boxes (x0, y0, x1, y1) or (x0, y0, x1, y1, label) in pixels; label 1 means an example, 0 what is none
+        threshold  the score above which something is an object; None means that of the model
+        """
+        args: dict[str, Any] = {"image": self._id, "text": text, "threshold": threshold, "boxes": [
+            [float(v) for v in b] + [1.0] * (5 - len(b)) for b in examples]}
+        result, tensors = place(self._bridge, "find", args, {})
+        return [Found(array != 0, about["score"], tuple(about["box"]))
+                for array, about in zip(tensors["masks"], result["objects"])]
