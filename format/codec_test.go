@@ -253,13 +253,13 @@ func TestWalkBounds(t *testing.T) {
 
 func fuzzDecode(t *testing.F, kind Kind) {
 	f := campaign.New(t)
-	i := slices.IndexFunc(codecs, func(k codec) bool { return k.kind == kind })
+	i := slices.IndexFunc(codecs[:], func(k codec) bool { return k.kind == kind })
 	k := codecs[i]
 	f.Add(k.bytes(forge(f).c))
 	r := rand.New(rand.NewPCG(1, 1))
 	for range 50 {
 		forged := forge(f)
-		mutate(r, forged.c)
+		mutate(r, newMutant(forged.c))
 		f.Add(k.bytes(forged.c))
 	}
 	f.Fuzz(func(t testing.TB, b []byte) {
