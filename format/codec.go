@@ -9,8 +9,8 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 )
 
-// encoder writes the rlx-msgpack profile, each value in its shortest form. The caller writes keys in ascending order, as
-// walk requires.
+// encoder writes the rlx-msgpack profile, each value in its shortest form. The caller writes keys in ascending order,
+// as walk requires.
 type encoder struct {
 	b    []byte
 	sink func([]byte)      // gets b from time to time, so that it stays small; nil if b is the result

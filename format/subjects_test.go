@@ -86,7 +86,8 @@ func addOpSubjects(t testing.TB) {
 					continue
 				}
 				bytes += typ.Bytes(nil)
-				if nodes[k] = op.Input(g, fmt.Sprint("x", k), typ); i%2 == 1 {
+				nodes[k] = op.Input(g, fmt.Sprint("x", k), typ)
+				if i%2 == 1 {
 					nodes[k] = op.Copy(nodes[k])
 				}
 			}
@@ -125,7 +126,8 @@ func newSubject(c *contents) (*subject, error) {
 	s := &subject{c: &contents{}}
 	for _, k := range codecs {
 		b := k.bytes(c)
-		if s.bytes = append(s.bytes, b); k.written(c) {
+		s.bytes = append(s.bytes, b)
+		if k.written(c) {
 			if err := k.read(s.c, b, uint64(k.items(c))); err != nil {
 				return nil, err
 			}
@@ -278,7 +280,8 @@ const (
 	partTensors
 )
 
-// A mutant is the contents of an artifact that mutate changes. It copies a part before it changes it for the first time.
+// A mutant is the contents of an artifact that mutate changes. It copies a part before it changes it for the first
+// time.
 type mutant struct {
 	c       *contents
 	changed [len(codecs)]bool   // by section: it may have changed

@@ -157,7 +157,7 @@ func ValueKind(v any) string {
 // names, repeated names and values of the wrong type. It does not check ranges; type inference does.
 func (d *OpDef) MakeAttrs(list []Attr) (any, error) {
 	v := reflect.New(d.attrs.typ).Elem()
-	for k, a := range list {
+	for at, a := range list {
 		i := slices.IndexFunc(d.attrs.fields, func(f attrField) bool { return f.name == a.Name })
 		if i < 0 {
 			if k := d.Operand(strings.TrimPrefix(a.Name, "has_")); k >= 0 { // flags of earlier versions
@@ -167,7 +167,7 @@ func (d *OpDef) MakeAttrs(list []Attr) (any, error) {
 			}
 			return nil, fmt.Errorf("%s: unknown attribute %q; known: %v", d.Name, a.Name, d.AttrNames())
 		}
-		if slices.ContainsFunc(list[:k], func(b Attr) bool { return b.Name == a.Name }) {
+		if slices.ContainsFunc(list[:at], func(b Attr) bool { return b.Name == a.Name }) {
 			return nil, fmt.Errorf("%s: attribute %q is given twice", d.Name, a.Name)
 		}
 		if !setAttr(v.Field(d.attrs.fields[i].index), a.Value) {
