@@ -26,7 +26,19 @@ var (
 	KindWeight = Kind{'W', 'G', 'T', 'S'} // the weights
 )
 
+// kindNames has the texts of the kinds that this version knows, so that checks need not make them.
+var kindNames = func() map[Kind]string {
+	names := map[Kind]string{}
+	for _, i := range kinds {
+		names[i.kind] = string(i.kind[:])
+	}
+	return names
+}()
+
 func (k Kind) String() string {
+	if name, ok := kindNames[k]; ok {
+		return name
+	}
 	for _, c := range k {
 		if c < ' ' || c > '~' {
 			return "0x" + hex.EncodeToString(k[:])

@@ -88,7 +88,7 @@ func decodeGraph(d *decoder) (g rawGraph) {
 	count := nodeCounter{d: d}
 	if d.objectOf(8, 9, "graph") == 9 {
 		d.key("bodies")
-		g.bodies = decodeList(d, MaxBodies, leastOf((*rawBody).encode), "bodies", func() rawBody {
+		g.bodies = decodeList(d, MaxBodies, leastBody, "bodies", func() rawBody {
 			return decodeBody(d, &count)
 		})
 		if len(g.bodies) == 0 {
@@ -150,7 +150,7 @@ type nodeCounter struct {
 func (c *nodeCounter) nodes() (nodes []rawNode, outputs []rawOutput) {
 	d := c.d
 	d.key("nodes")
-	nodes = decodeList(d, MaxNodes-c.count, leastOf((*rawNode).encode), "nodes", func() rawNode {
+	nodes = decodeList(d, MaxNodes-c.count, leastNode, "nodes", func() rawNode {
 		n := decodeNode(d)
 		if c.operands += len(n.in) + len(n.optional); c.operands > MaxAllOperands {
 			d.fail("the nodes have more than %d operands together", MaxAllOperands)
@@ -314,6 +314,9 @@ func encodeDim(e *encoder, d ir.Dim) {
 	text, ok := e.dims[d]
 	if !ok {
 		text = d.String()
+		if e.dims == nil {
+			e.dims = map[ir.Dim]string{}
+		}
 		e.dims[d] = text
 	}
 	e.str(text)
@@ -336,6 +339,9 @@ func decodeDim(d *decoder) ir.Dim {
 	text := string(b)
 	x, err := ir.ParseDim(text)
 	d.check(err)
+	if d.dims == nil {
+		d.dims = map[string]ir.Dim{}
+	}
 	d.dims[text] = x
 	return x
 }
@@ -358,6 +364,9 @@ func decodeType(d *decoder) ir.Type {
 	case !t.Shape.IsStatic() && len(d.types) == MaxDims:
 		d.fail("more than %d different types with symbols", MaxDims)
 	case !t.Shape.IsStatic():
+		if d.types == nil {
+			d.types = map[string]ir.Type{}
+		}
 		d.types[text] = t
 	}
 	return t

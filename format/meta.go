@@ -97,7 +97,7 @@ func decodeMeta(d *decoder) *Meta {
 	d.object(9, "META")
 	m.Architecture = d.keyStr("architecture", MaxName)
 	d.key("methods")
-	m.Methods = decodeList(d, MaxMethods, leastOf((*Method).encode), "methods",
+	m.Methods = decodeList(d, MaxMethods, leastMethod, "methods",
 		func() Method { return decodeMethod(d) })
 	m.Model = d.keyStr("model", MaxName)
 	m.Opset = int(d.keyInt("opset", 0, math.MaxInt32))

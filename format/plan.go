@@ -87,7 +87,7 @@ func decodePlan(d *decoder) (p rawPlan) {
 	p.arena = d.keyInt("arena", 0, math.MaxInt64)
 	if fields == 6 {
 		d.key("bodies")
-		p.bodies = decodeList(d, MaxBodies, leastOf((*rawBodyPlan).encode), "bodies", func() rawBodyPlan {
+		p.bodies = decodeList(d, MaxBodies, leastBodyPlan, "bodies", func() rawBodyPlan {
 			return decodeBodyPlan(d)
 		})
 		if len(p.bodies) == 0 {

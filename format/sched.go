@@ -51,7 +51,7 @@ func decodeSched(d *decoder) (s rawSched) {
 	s.at = d.at()
 	if d.objectOf(2, 3, "schedule") == 3 {
 		d.key("bodies")
-		s.bodies = decodeList(d, MaxBodies, leastOf((*rawBodySched).encode), "bodies", func() (b rawBodySched) {
+		s.bodies = decodeList(d, MaxBodies, leastBodySched, "bodies", func() (b rawBodySched) {
 			b.at, b.queues = d.at(), 1
 			d.object(2, "body")
 			b.body = d.keyInt("body", 0, MaxBodies)

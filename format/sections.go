@@ -47,37 +47,37 @@ type codec struct {
 	items  func(c *contents) int
 }
 
-var codecs = []codec{
+var codecs = [...]codec{
 	{KindMeta, func(c *contents, e *encoder) { c.meta.encode(e) },
 		func(c *contents, d *decoder) { c.meta = decodeMeta(d) },
 		func(*contents) int { return 1 }},
 	{KindGraph, func(c *contents, e *encoder) { encodeAll(e, c.graphs, (*rawGraph).encode) },
 		func(c *contents, d *decoder) {
-			c.graphs = decodeList(d, MaxPrograms, leastOf((*rawGraph).encode), "graphs",
+			c.graphs = decodeList(d, MaxPrograms, leastGraph, "graphs",
 				func() rawGraph { return decodeGraph(d) })
 		},
 		func(c *contents) int { return len(c.graphs) }},
 	{KindPlan, func(c *contents, e *encoder) { encodeAll(e, c.plans, (*rawPlan).encode) },
 		func(c *contents, d *decoder) {
-			c.plans = decodeList(d, MaxPrograms, leastOf((*rawPlan).encode), "plans",
+			c.plans = decodeList(d, MaxPrograms, leastPlan, "plans",
 				func() rawPlan { return decodePlan(d) })
 		},
 		func(c *contents) int { return len(c.plans) }},
 	{KindSched, func(c *contents, e *encoder) { encodeAll(e, c.scheds, (*rawSched).encode) },
 		func(c *contents, d *decoder) {
-			c.scheds = decodeList(d, MaxPrograms, leastOf((*rawSched).encode), "schedules",
+			c.scheds = decodeList(d, MaxPrograms, leastSched, "schedules",
 				func() rawSched { return decodeSched(d) })
 		},
 		func(c *contents) int { return len(c.scheds) }},
 	{KindSplits, func(c *contents, e *encoder) { encodeAll(e, c.splits, (*rawSplit).encode) },
 		func(c *contents, d *decoder) {
-			c.splits = decodeList(d, MaxPrograms, leastOf((*rawSplit).encode), "splits",
+			c.splits = decodeList(d, MaxPrograms, leastSplit, "splits",
 				func() rawSplit { return decodeSplit(d) })
 		},
 		func(c *contents) int { return len(c.splits) }},
 	{KindTensor, func(c *contents, e *encoder) { encodeAll(e, c.tensors, (*rawTensor).encode) },
 		func(c *contents, d *decoder) {
-			c.tensors = decodeList(d, MaxWeights, leastOf((*rawTensor).encode), "weights",
+			c.tensors = decodeList(d, MaxWeights, leastTensor, "weights",
 				func() rawTensor { return decodeTensor(d) })
 		},
 		func(c *contents) int { return len(c.tensors) }},

@@ -57,7 +57,7 @@ func decodeSplit(d *decoder) (s rawSplit) {
 	s.method = d.keyStr("method", MaxName)
 	s.outputs = decodeSources(d, "outputs")
 	d.key("segments")
-	s.segments = decodeList(d, MaxPrograms, leastOf((*rawSegment).encode), "segments", func() (x rawSegment) {
+	s.segments = decodeList(d, MaxPrograms, leastSegment, "segments", func() (x rawSegment) {
 		d.object(4, "segment")
 		x.inputs = decodeSources(d, "inputs")
 		x.lacked = decodeCounts(d, "lacked")

@@ -1,7 +1,10 @@
 package format
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -9,24 +12,31 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/op"
 	"github.com/rlx-go/rlx/core/program"
+	"github.com/rlx-go/rlx/core/sched"
 )
 
 // A subject is an artifact that campaigns forge.
 type subject struct {
+	number  int
+	nodes   int
 	c       *contents
 	weights []byte
+	bytes   [][]byte // of its sections, by codec; empty if it does not have the section
 }
 
 var (
 	subjectsOnce sync.Once
-	subjectList  []subject
+	subjectList  []*subject
+	opSubjects   []*subject // programs of one op
 )
 
 // subjects returns an artifact for each program of the test artifact, one with a program in segments, one with loops,
 // and last the whole test artifact. The small ones are verified in a small part of the time.
-func subjects(t testing.TB) []subject {
+func subjects(t testing.TB) []*subject {
 	t.Helper()
 	subjectsOnce.Do(func() {
 		a, weights := splitArtifact(t)
@@ -52,8 +62,80 @@ func subjects(t testing.TB) []subject {
 		loop, own := loopArtifact(t)
 		addSubject(t, loop, own)
 		addSubject(t, a, weights)
+		addOpSubjects(t)
 	})
 	return subjectList
+}
+
+// addOpSubjects adds programs for cases of each op. In every other one, the op's operands and results are in the arena.
+func addOpSubjects(t testing.TB) {
+	t.Helper()
+	for _, def := range ir.Defs() {
+		if def.Block || def.Effects || def.Updates || def.Nested || def.Eval == nil {
+			continue
+		}
+		for i, c := range def.Cases() {
+			outs, err := def.InferResults(c.Attrs, c.In, c.Out, nil)
+			if err != nil {
+				t.Fatal(def.Name, err)
+			}
+			g := ir.NewGraph(def.Name)
+			nodes, bytes := make([]*ir.Node, len(c.In)), int64(0)
+			for k, typ := range c.In {
+				if !typ.Present() {
+					continue
+				}
+				bytes += typ.Bytes(nil)
+				nodes[k] = op.Input(g, fmt.Sprint("x", k), typ)
+				if i%2 == 1 {
+					nodes[k] = op.Copy(nodes[k])
+				}
+			}
+			if i >= 4 || bytes > 1<<14 {
+				continue
+			}
+			var results []*ir.Node
+			if def.Tuple {
+				results = g.AddResults(len(outs), def, c.Attrs, nodes...)
+			} else {
+				results = append(results, g.AddDeclared(def, c.Attrs, c.Out, nodes...))
+			}
+			for k, n := range results {
+				if i%2 == 1 {
+					n = op.Copy(n)
+				}
+				g.Return(fmt.Sprint("y", k), n)
+			}
+			p, _, err := sched.Build(g, sched.Options{Method: "main", Target: "cpu"})
+			if err != nil {
+				t.Fatal(def.Name, i, err)
+			}
+			meta := &Meta{Model: "op", Opset: Opset, Methods: []Method{MethodOf("main", p.Graph)}}
+			made, err := newSubject(contentsOf(meta, []*program.Program{p}, nil, nil))
+			if err != nil {
+				t.Fatal(def.Name, i, err)
+			}
+			made.number = -1 - len(opSubjects)
+			opSubjects = append(opSubjects, made)
+		}
+	}
+}
+
+// newSubject encodes and decodes the sections of a subject without weights.
+func newSubject(c *contents) (*subject, error) {
+	s := &subject{c: &contents{}}
+	for _, k := range codecs {
+		b := k.bytes(c)
+		s.bytes = append(s.bytes, b)
+		if k.written(c) {
+			if err := k.read(s.c, b, uint64(k.items(c))); err != nil {
+				return nil, err
+			}
+		}
+	}
+	s.nodes = s.c.size()
+	_, _, _, err := checkContents(s.c, 0, Policy{})
+	return s, err
 }
 
 func addSubject(t testing.TB, a Artifact, weights []Weight) {
@@ -70,9 +152,13 @@ func addSubject(t testing.TB, a Artifact, weights []Weight) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := subject{c: decodeContents(v, b)}
+	s := &subject{number: len(subjectList), c: decodeContents(v, b)}
+	s.nodes = s.c.size()
 	off, size := v.WeightsSection()
 	s.weights = b[off:][:size]
+	for _, k := range codecs {
+		s.bytes = append(s.bytes, k.bytes(s.c))
+	}
 	subjectList = append(subjectList, s)
 }
 
@@ -87,19 +173,91 @@ func decodeContents(v *Verified, b []byte) *contents {
 	return c
 }
 
-// forgeOne returns a copy of one of the subjects: rarely of the whole artifact, and rather of one with few nodes.
-func forgeOne(t testing.TB, r *rand.Rand) *forgery {
+// A forged is a changed subject.
+type forged struct {
+	*subject
+	c     *contents
+	bytes [len(codecs)][]byte // the sections that have changed, by codec
+}
+
+var encoders = sync.Pool{New: func() any { return &encoder{} }}
+
+// forgeOne changes one of the subjects: a program of one op or one of the artifacts, rarely the whole one, and rather
+// one with few nodes.
+func forgeOne(t testing.TB, seed, stream uint64) *forged {
 	list := subjects(t)
+	r := rand.New(rand.NewPCG(seed, stream))
 	s := list[len(list)-1]
-	if r.IntN(1024) > 0 {
+	switch k := r.IntN(1024); {
+	case k >= 512:
+		s = opSubjects[r.IntN(len(opSubjects))]
+	case k > 0:
 		s = list[r.IntN(len(list)-1)]
 		for range r.IntN(4) {
-			if other := list[r.IntN(len(list)-1)]; other.c.size() < s.c.size() {
+			if other := list[r.IntN(len(list)-1)]; other.nodes < s.nodes {
 				s = other
 			}
 		}
 	}
-	return &forgery{c: s.c.clone(), weights: s.weights}
+	m := newMutant(s.c)
+	f := &forged{subject: s, c: m.c}
+	e, _ := encoders.Get().(*encoder)
+	defer encoders.Put(e)
+	for done := false; !done; {
+		mutate(r, m)
+		for i, k := range codecs {
+			if !m.changed[i] {
+				continue
+			}
+			e.b = e.b[:0]
+			if k.encode(f.c, e); !bytes.Equal(e.b, s.bytes[i]) {
+				f.bytes[i], done = slices.Clone(e.b), true
+			}
+		}
+	}
+	return f
+}
+
+// read reads the sections as Verify does, except those that are known to be right as they have not changed.
+func (f *forged) read() (*contents, error) {
+	c := *f.c
+	for i, k := range codecs {
+		if b := f.bytes[i]; b != nil && k.written(f.c) {
+			if err := k.read(&c, b, uint64(k.items(f.c))); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return &c, nil
+}
+
+// judged has the forgeries that were accepted and right, by a digest of what has changed. Many are forged again.
+var judged sync.Map
+
+// judge checks what the verifier found: either an error of a bad artifact, or an artifact that is right.
+func (f *forged) judge(t testing.TB, v *Verified, err error) {
+	t.Helper()
+	if err != nil {
+		if diag.ExitCode(err) != 4 {
+			t.Fatal(err)
+		}
+		return
+	}
+	h := sha256.New()
+	for i, b := range f.bytes {
+		fmt.Fprintln(h, f.number, i, len(b))
+		h.Write(b)
+	}
+	key := [sha256.Size]byte(h.Sum(nil))
+	if _, ok := judged.Load(key); ok {
+		return
+	}
+	checkAccepted(t, v.All())
+	for _, s := range v.Splits() {
+		m, _ := v.meta.Method(s.Method)
+		checkSplit(t, m, s)
+	}
+	judged.Store(key, true)
 }
 
 // size returns the number of nodes.
@@ -113,31 +271,42 @@ func (c *contents) size() (n int) {
 	return n
 }
 
-// clone returns a copy that mutate may change. The description of the artifact is shared.
-func (c *contents) clone() *contents {
+// Numbers of codecs, for the sections that mutate changes.
+const (
+	partGraph = iota + 1
+	partPlan
+	partSched
+	partSplits
+	partTensors
+)
+
+// A mutant is the contents of an artifact that mutate changes. It copies a part before it changes it for the first
+// time.
+type mutant struct {
+	c       *contents
+	changed [len(codecs)]bool   // by section: it may have changed
+	owned   [len(codecs)]uint64 // by section: the programs of which it is a copy, as bits
+}
+
+func newMutant(c *contents) *mutant {
 	d := *c
-	d.graphs, d.plans, d.scheds = slices.Clone(c.graphs), slices.Clone(c.plans), slices.Clone(c.scheds)
-	for i := range d.graphs {
-		g := &d.graphs[i]
-		g.nodes, g.syms, g.outputs = cloneNodes(g.nodes), slices.Clone(g.syms), slices.Clone(g.outputs)
-		g.bodies = slices.Clone(g.bodies)
-		for k := range g.bodies {
-			b := &g.bodies[k]
-			b.nodes, b.syms, b.outputs = cloneNodes(b.nodes), slices.Clone(b.syms), slices.Clone(b.outputs)
-		}
-		d.plans[i].clone()
-		d.scheds[i].clone()
+	return &mutant{c: &d}
+}
+
+func (g *rawGraph) clone() {
+	g.nodes, g.syms, g.outputs = cloneNodes(g.nodes), slices.Clone(g.syms), slices.Clone(g.outputs)
+	g.bodies = slices.Clone(g.bodies)
+	for k := range g.bodies {
+		b := &g.bodies[k]
+		b.nodes, b.syms, b.outputs = cloneNodes(b.nodes), slices.Clone(b.syms), slices.Clone(b.outputs)
 	}
-	d.splits = slices.Clone(c.splits)
-	for i := range d.splits {
-		s := &d.splits[i]
-		s.outputs, s.segments = slices.Clone(s.outputs), slices.Clone(s.segments)
-		for k := range s.segments {
-			s.segments[k].inputs = slices.Clone(s.segments[k].inputs)
-		}
+}
+
+func (s *rawSplit) clone() {
+	s.outputs, s.segments = slices.Clone(s.outputs), slices.Clone(s.segments)
+	for k := range s.segments {
+		s.segments[k].inputs = slices.Clone(s.segments[k].inputs)
 	}
-	d.tensors = slices.Clone(c.tensors)
-	return &d
 }
 
 func (p *rawPlan) clone() {
@@ -192,15 +361,27 @@ func TestSubjects(t *testing.T) {
 		}
 		return files
 	}
+	for _, s := range opSubjects {
+		if _, err := verifyBytes((&forgery{c: s.c}).file()); err != nil {
+			t.Errorf("%v: %v", s.c.graphs[0].nodes, err)
+		}
+	}
 	for i, b := range all() {
 		if _, err := verifyBytes(b); err != nil {
 			t.Errorf("subject %d: %v", i, err)
 		}
 		before = append(before, b)
 	}
-	r := rand.New(rand.NewPCG(1, 1))
-	for range 20000 {
-		mutate(r, forgeOne(t, r).c)
+	for seed := range uint64(5000) {
+		f := forgeOne(t, seed, 1)
+		for i, k := range codecs {
+			if b := k.bytes(f.c); f.bytes[i] == nil && !bytes.Equal(b, f.subject.bytes[i]) {
+				t.Fatalf("forgery %d: %v has changed unnoticed", seed, k.kind)
+			}
+		}
+		if c, err := f.read(); err == nil {
+			checkContents(c, 1<<20, Policy{})
+		}
 	}
 	for i, b := range all() {
 		if !slices.Equal(b, before[i]) {

@@ -3,6 +3,8 @@ package format
 import (
 	"bytes"
 	"errors"
+	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/program"
 )
 
@@ -118,4 +121,81 @@ func TestBadWire(t *testing.T) {
 		}
 	}
 	t.Logf("%d programs", tried)
+}
+
+// TestOutputViews checks that an output may be part of a value, but only at a multiple of the alignment.
+func TestOutputViews(t *testing.T) {
+	const text = "graph main\nx = input : f32[65]\ny = relu x : f32[65]\n" +
+		"z = narrow y {axis=0, len=1, start=%d} : f32[1]\nreturn z=z\n"
+	for start, want := range map[int64]error{64: nil, 1: code.Verifier(37)} {
+		p := build(t, fmt.Sprintf(text, start), "cpu", &Directory{})
+		meta := &Meta{Model: "m", Opset: Opset, Methods: []Method{MethodOf("main", p.Graph)}}
+		c := contentsOf(meta, []*program.Program{p}, nil, nil)
+		c.graphs[0].method = "main"
+		// instead of the copy that Build added, z itself is the output, and y is in the IO space
+		y, z := &c.plans[0].places[1], &c.plans[0].places[2]
+		y.space, y.offset = int64(slices.Index(spaces[:], program.IO)), p.IOSize
+		z.space, z.offset = y.space, y.offset+4*start
+		c.plans[0].io += 512
+		c.graphs[0].outputs[0].node = 2
+		if _, err := verifyBytes((&forgery{c: c}).file()); !errors.Is(err, want) {
+			t.Errorf("an output at element %d of a value: %v", start, err)
+		}
+	}
+}
+
+// blockDef is an op that only compilers have. This package links none of theirs.
+var blockDef = ir.Define(ir.Def[struct{}]{Name: "test_block", Doc: "A block.", Operands: "x", Block: true,
+	Infer: func(s ir.Sig[struct{}]) (ir.Type, error) { return s.In[0], nil }})
+
+// TestBlocks checks that an artifact has no block op, also where the compiler is linked and knows it.
+func TestBlocks(t *testing.T) {
+	p := build(t, "graph main\nx = input : f32[4]\ny = relu x : f32[4]\nreturn y=y\n", "cpu", &Directory{})
+	c := contentsOf(&Meta{Model: "m", Opset: Opset, Methods: []Method{MethodOf("main", p.Graph)}},
+		[]*program.Program{p}, nil, nil)
+	c.graphs[0].method = "main"
+	for _, op := range []string{"relu", blockDef.Name} {
+		c.graphs[0].nodes[1].op = op
+		_, err := verifyBytes((&forgery{c: c}).file())
+		if want := op == blockDef.Name; errors.Is(err, code.Verifier(22)) != want || !want && err != nil {
+			t.Errorf("%s: %v", op, err)
+		}
+	}
+}
+
+// TestWeightsRead checks that weights that cannot be read are no weights.
+func TestWeightsRead(t *testing.T) {
+	b := artifactBytes(t)
+	v, err := verifyBytes(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	off, size := v.WeightsSection()
+	for _, mode := range []Mode{Full, Lazy} {
+		r := &brokenFrom{bytes.NewReader(b), off}
+		if mode == Lazy {
+			r.pos = int64(len(b))
+		}
+		v, err := Verify(r, int64(len(b)), Policy{Weights: mode})
+		if mode == Lazy && err == nil {
+			r.pos = off
+			err = v.VerifyWeights(0, size)
+		}
+		if !errors.Is(err, errDisk) || !errors.Is(err, code.Verifier(12)) {
+			t.Errorf("mode %d: %v", mode, err)
+		}
+	}
+}
+
+// brokenFrom fails to read from a position on.
+type brokenFrom struct {
+	io.ReaderAt
+	pos int64
+}
+
+func (r *brokenFrom) ReadAt(b []byte, off int64) (int, error) {
+	if off >= r.pos {
+		return 0, errDisk
+	}
+	return r.ReaderAt.ReadAt(b, off)
 }

@@ -1,7 +1,6 @@
 package format
 
 import (
-	"encoding/binary"
 	"fmt"
 	"math"
 	"unicode/utf8"
@@ -40,7 +39,7 @@ type walkFault struct {
 // walk checks that b is exactly one value of the rlx-msgpack profile: bool, integers, float64 except NaN, valid UTF-8
 // strings, bin, arrays, and maps whose keys are strings in strictly ascending byte order, each in its shortest form. It
 // returns nil if so. It allocates nothing, so a false count costs no memory. Decode only bytes that walk has accepted:
-// the msgpack library trusts counts and recurses without a limit.
+// the decoder checks types and bounds, but neither forms nor the order of keys.
 func walk(b []byte, maxDepth, maxValues int) *walkFault {
 	w := walker{b: b, depth: maxDepth, budget: maxValues}
 	if !w.value(0) {
@@ -71,10 +70,12 @@ func (w *walker) uint(n int) (uint64, bool) {
 	if w.left() < n {
 		return 0, w.not(14, w.i, "ends inside a value")
 	}
-	var v [8]byte
-	copy(v[8-n:], w.b[w.i:w.i+n])
+	v := uint64(0)
+	for _, c := range w.b[w.i:][:n] {
+		v = v<<8 | uint64(c)
+	}
 	w.i += n
-	return binary.BigEndian.Uint64(v[:]), true
+	return v, true
 }
 
 func (w *walker) value(depth int) bool {
@@ -82,10 +83,11 @@ func (w *walker) value(depth int) bool {
 		return w.not(14, w.i, "too many values")
 	}
 	at := w.i
-	c, ok := w.uint(1)
-	if !ok {
-		return false
+	if at == len(w.b) {
+		return w.not(14, at, "ends inside a value")
 	}
+	c := uint64(w.b[at])
+	w.i++
 	switch {
 	case c < mpFixMap, c >= mpNegFix:
 		return true

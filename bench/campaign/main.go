@@ -59,9 +59,9 @@ var targets = []target{
 	{"T5", "plugins/rpc/host", "FuzzRunReplies", 3},
 	{"T5", "plugins/rpc/host", "FuzzStateReplies", 2},
 	{"T5", "plugins/rpc/internal/server", "FuzzStates", 3},
-	{"T5", "plugins/rpc/internal/server", "FuzzServer", 2},
-	{"T5", "plugins/rpc/internal/server", "FuzzDirect", 1},
-	{"T5", "plugins/rpc/internal/wire", "FuzzDirect", 1},
+	{"T5", "plugins/rpc/internal/server", "FuzzServer", 6},
+	{"T5", "plugins/rpc/internal/server", "FuzzDirect", 6},
+	{"T5", "plugins/rpc/internal/wire", "FuzzDirect", 5},
 	{"T27", "plugins/cpu/backend", "FuzzRandom", 40},
 }
 

@@ -82,9 +82,11 @@ func Packed() []DType {
 // Known lists all element types: All and Packed.
 func Known() []DType { return append(All(), Packed()...) }
 
+var known = Known()
+
 // Parse finds a type by its name.
 func Parse(name string) (DType, bool) {
-	for _, d := range Known() {
+	for _, d := range known {
 		if table[d].name == name {
 			return d, true
 		}

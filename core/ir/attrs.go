@@ -23,12 +23,14 @@ type Attr struct {
 type attrCodec struct {
 	typ    reflect.Type
 	fields []attrField // sorted by name
+	names  []string    // of fields
 }
 
 type attrField struct {
 	name  string
 	index int
-	graph bool // see body.go
+	graph bool   // see body.go
+	kind  string // see OpDef.AttrKind
 }
 
 var (
@@ -56,10 +58,30 @@ func newAttrCodec[A any](op string) attrCodec {
 				"BUG: op " + op + ": attribute field " + f.Name +
 					" has no attr tag or a type that attributes cannot have")
 		}
-		c.fields = append(c.fields, attrField{name, i, f.Type == graphType})
+		c.fields = append(c.fields, attrField{name, i, f.Type == graphType, attrKind(f.Type)})
 	}
 	slices.SortFunc(c.fields, func(a, b attrField) int { return cmp.Compare(a.name, b.name) })
+	for _, f := range c.fields {
+		c.names = append(c.names, f.name)
+	}
 	return c
+}
+
+// attrKind returns the name of a field's type, see OpDef.AttrKind.
+func attrKind(t reflect.Type) string {
+	switch {
+	case t == dtypeType:
+		return "dtype"
+	case t == graphType:
+		return "graph"
+	case t == attrsType:
+		return "attrs"
+	case t.Kind() == reflect.Slice:
+		return "ints"
+	case t.Kind() == reflect.Float64:
+		return "float"
+	}
+	return t.Kind().String()
 }
 
 func (c attrCodec) accepts(a any) bool { return reflect.TypeOf(a) == c.typ }
@@ -95,33 +117,14 @@ func (d *OpDef) Attrs(a any) []Attr {
 	return out
 }
 
-// AttrNames returns the names of the attributes, sorted.
-func (d *OpDef) AttrNames() []string {
-	out := make([]string, len(d.attrs.fields))
-	for i, f := range d.attrs.fields {
-		out[i] = f.name
-	}
-	return out
-}
+// AttrNames returns the names of the attributes, sorted. The caller must not change the list.
+func (d *OpDef) AttrNames() []string { return d.attrs.names }
 
 // AttrKind returns the type of an attribute: bool, int, float, string, ints, dtype, graph or attrs.
 func (d *OpDef) AttrKind(name string) string {
 	for _, f := range d.attrs.fields {
 		if f.name == name {
-			switch t := d.attrs.typ.Field(f.index).Type; {
-			case t == dtypeType:
-				return "dtype"
-			case f.graph:
-				return "graph"
-			case t == attrsType:
-				return "attrs"
-			case t.Kind() == reflect.Slice:
-				return "ints"
-			case t.Kind() == reflect.Float64:
-				return "float"
-			default:
-				return t.Kind().String()
-			}
+			return f.kind
 		}
 	}
 	return ""
@@ -154,8 +157,7 @@ func ValueKind(v any) string {
 // names, repeated names and values of the wrong type. It does not check ranges; type inference does.
 func (d *OpDef) MakeAttrs(list []Attr) (any, error) {
 	v := reflect.New(d.attrs.typ).Elem()
-	seen := map[string]bool{}
-	for _, a := range list {
+	for at, a := range list {
 		i := slices.IndexFunc(d.attrs.fields, func(f attrField) bool { return f.name == a.Name })
 		if i < 0 {
 			if k := d.Operand(strings.TrimPrefix(a.Name, "has_")); k >= 0 { // flags of earlier versions
@@ -165,10 +167,9 @@ func (d *OpDef) MakeAttrs(list []Attr) (any, error) {
 			}
 			return nil, fmt.Errorf("%s: unknown attribute %q; known: %v", d.Name, a.Name, d.AttrNames())
 		}
-		if seen[a.Name] {
+		if slices.ContainsFunc(list[:at], func(b Attr) bool { return b.Name == a.Name }) {
 			return nil, fmt.Errorf("%s: attribute %q is given twice", d.Name, a.Name)
 		}
-		seen[a.Name] = true
 		if !setAttr(v.Field(d.attrs.fields[i].index), a.Value) {
 			value := fmt.Sprint(a.Value)
 			if _, ok := a.Value.(*Graph); ok {

@@ -86,7 +86,7 @@ func (p Plan) checkPlace(i int) error {
 }
 
 func (p Plan) overlap(v, w int) bool {
-	return p.Offsets[v] < p.Offsets[w]+p.Values[w].Size && p.Offsets[w] < p.Offsets[v]+p.Values[v].Size
+	return max(p.Offsets[v], p.Offsets[w]) < min(p.Offsets[v]+p.Values[v].Size, p.Offsets[w]+p.Values[w].Size)
 }
 
 // content returns the value whose bytes v reads: v itself, unless it is a view.

@@ -109,6 +109,10 @@ func TestCheckCatches(t *testing.T) {
 	}{
 		{"as made", func(*plan.Plan, []plan.Access) []int { return []int{2, 3} }, ""},
 		{"overlap", func(p *plan.Plan, _ []plan.Access) []int { p.Offsets[3] = 256; return nil }, "over its operand v"},
+		{"empty inside an operand", func(p *plan.Plan, _ []plan.Access) []int {
+			p.Offsets[3], p.Values[3].Size = 256, 0
+			return nil
+		}, ""},
 		{"unaligned", func(p *plan.Plan, _ []plan.Access) []int { p.Offsets[3]--; return nil }, "multiple"},
 		{"outside", func(p *plan.Plan, _ []plan.Access) []int { p.Size = 512; return nil }, "outside"},
 		{"view elsewhere", func(p *plan.Plan, _ []plan.Access) []int { p.Offsets[1]++; return nil }, "want offset 100"},

@@ -173,7 +173,9 @@ const FakeMemory = 4321
 
 func (e *refExecutable) Memory() int64 { return FakeMemory }
 func (e *refExecutable) Close() error {
-	clear(e.l.IO) // crashes if the memory is no longer mapped
+	if n := len(e.l.IO); n > 0 { // crashes if the memory is no longer mapped
+		e.l.IO[0], e.l.IO[n-1] = 0, 0
+	}
 	return nil
 }
 

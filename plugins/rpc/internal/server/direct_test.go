@@ -4,8 +4,8 @@ package server_test
 
 import (
 	"errors"
+	"net"
 	"testing"
-	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -45,13 +45,16 @@ func FuzzDirect(t *testing.F) {
 			t.Fatal(err)
 		}
 		host, backend := rpctest.ChannelPair(t)
-		go host.Conn.Write(b)
+		go func() {
+			host.Conn.Write(b)
+			host.Conn.(*net.UnixConn).CloseWrite()
+		}()
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
 			srv.ServeRuns(backend)
+			backend.Close()
 		}()
-		time.AfterFunc(time.Millisecond, host.Close)
 		for err = nil; err == nil; {
 			err = host.Read(&rlxv1.RunResult{})
 		}
