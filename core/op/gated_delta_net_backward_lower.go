@@ -1,6 +1,7 @@
 package op
 
 import (
+	"fmt"
 	"math"
 
 	"github.com/rlx-go/rlx/core/dtype"
@@ -74,7 +75,7 @@ func newDeltaChunks(in []*ir.Node) *deltaChunks {
 	c := &deltaChunks{g: q.Graph, tokens: int(q.Type.Shape[1].Const), heads: v.Type.Shape[2],
 		scale: 1 / math.Sqrt(float64(q.Type.Shape[3].Const))}
 	c.size = min(deltaChunk, c.tokens)
-	each := func(x *ir.Node) *ir.Node { // q or k of each head
+	ofHeads := func(x *ir.Node) *ir.Node { // q or k of each head
 		s := x.Type.Shape
 		if s[2] == c.heads {
 			return x
@@ -82,16 +83,16 @@ func newDeltaChunks(in []*ir.Node) *deltaChunks {
 		wide := append(s[:3:3], ir.Static(c.heads.Const/s[2].Const), s[3])
 		return Reshape(Expand(withAxis(x, 3), wide), append(s[:2:2], c.heads, s[3]))
 	}
-	c.q, c.k, c.v = c.chunked(each(q)), c.chunked(each(in[1])), c.chunked(v)
+	c.q, c.k, c.v = c.chunked(ofHeads(q)), c.chunked(ofHeads(in[1])), c.chunked(v)
 	logs := c.chunked(withAxis(in[3], 3))
 	c.beta, c.dy = c.chunked(withAxis(in[4], 3)), timesConst(c.chunked(in[GatedDeltaNetBackwardDY]), c.scale)
 
 	square := ir.TypeOf(dtype.I32, int64(c.size), int64(c.size))
 	row, column := Iota(c.g, 0, square), Iota(c.g, 1, square)
 	c.below, c.lower = Lt(column, row), Le(column, row)
-	// The sum of the logarithms of each a_ij, without differences of long sums.
-	each2 := c.only(c.below, Expand(logs, append(logs.Type.Shape[:4:4], ir.Static(int64(c.size)))))
-	c.decay = c.only(c.lower, Exp(Cumsum(each2, ScanAttrs{Axis: 3})))
+	// Each logarithm of a_ij is a sum of its own, not the difference of two long sums.
+	parts := c.only(c.below, Expand(logs, append(logs.Type.Shape[:4:4], ir.Static(int64(c.size)))))
+	c.decay = c.only(c.lower, Exp(Cumsum(parts, ScanAttrs{Axis: 3})))
 	c.since = Exp(Cumsum(logs, ScanAttrs{Axis: 3}))
 	c.whole = Narrow(c.since, 3, c.size-1, 1)
 	c.toEnd = Reshape(Narrow(c.decay, 3, c.size-1, 1), logs.Type.Shape)
@@ -137,11 +138,10 @@ func (c *deltaChunks) joined(x *ir.Node) *ir.Node {
 	return Narrow(x, 1, 0, c.tokens)
 }
 
-// each runs next for all chunks in order, or in reverse. carried are a state and a value of C rows for each chunk, of
-// the given width. It returns the states before each chunk, the values, and the last state.
+// each runs next for all chunks in order, or in reverse. It returns the states before each chunk, the rows that next
+// gives for each chunk, and the last state.
 func (c *deltaChunks) each(name string, first *ir.Node, reverse bool, steps []*ir.Node,
 	next func(state *ir.Node, chunk []*ir.Node) (after, rows *ir.Node)) (states, rows, last *ir.Node) {
-	chunks := steps[0].Type.Shape[0]
 	order := func(x *ir.Node) *ir.Node {
 		if reverse {
 			return Flip(x, 0)
@@ -149,29 +149,29 @@ func (c *deltaChunks) each(name string, first *ir.Node, reverse bool, steps []*i
 		return x
 	}
 	body := ir.NewGraph("", c.g.Syms...)
-	in := []*ir.Node{first, Const(c.g, 0, ir.Type{DType: c.v.Type.DType, Shape: c.v.Type.Shape[1:]})}
+	in := []*ir.Node{first, Const(c.g, 0, first.Type), Const(c.g, 0, ir.Type{DType: c.v.Type.DType,
+		Shape: c.v.Type.Shape[1:]})}
+	carried := len(in)
 	if err := body.Build(func() {
 		state := Input(body, "state", first.Type)
-		Input(body, "rows", in[1].Type)
+		Input(body, "before", first.Type)
+		Input(body, "rows", in[2].Type)
 		var chunk []*ir.Node
 		for k, x := range steps {
 			t := ir.Type{DType: x.Type.DType, Shape: x.Type.Shape[1:]}
-			chunk, in = append(chunk, Input(body, "x"+string(rune('0'+k)), t)), append(in, order(x))
+			chunk, in = append(chunk, Input(body, fmt.Sprint("x", k), t)), append(in, order(x))
 		}
 		after, y := next(state, chunk)
 		body.Return("state", after)
+		body.Return("before", state)
 		body.Return("rows", y)
 	}); err != nil {
 		c.g.Fail(err)
 	}
 	body.NameByText(name)
-	out := Loop(LoopAttrs{Body: body, Carried: 2, Steps: len(steps), Length: int(chunks.Const),
-		Results: []int{0, 2, 3}}, in...)
-	states = withAxis(first, 0)
-	if chunks.Const > 1 {
-		states = Concat(0, states, Narrow(out[1], 0, 0, int(chunks.Const)-1))
-	}
-	return order(states), order(out[2]), out[0]
+	out := Loop(LoopAttrs{Body: body, Carried: carried, Steps: len(steps), Length: int(steps[0].Type.Shape[0].Const),
+		Results: []int{0, carried + 1, carried + 2}}, in...)
+	return order(out[1]), order(out[2]), out[0]
 }
 
 // forward returns the states before the chunks, and D.
