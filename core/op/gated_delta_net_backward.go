@@ -1,7 +1,6 @@
 package op
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/rlx-go/rlx/core/dtype"
@@ -165,12 +164,3 @@ var _ = ir.Gradient(GatedDeltaNetDef, func(n *ir.Node, dy []*ir.Node) ([]*ir.Nod
 	return narrowed(GatedDeltaNetBackward(in[0], in[1], in[2], in[3], in[4], widened(do), in[GatedDeltaNetState],
 		dy[1]), n.In), nil
 })
-
-// deltaBackwardSizes checks what the expansion of gated_delta_net_backward has to know.
-func deltaBackwardSizes(q *ir.Node) error {
-	if t, n := q.Type.Shape[1], q.Type.Shape[3]; !t.IsStatic() || !n.IsStatic() {
-		return fmt.Errorf("q has %v tokens and heads of %v; want numbers that are known when the graph is compiled, "+
-			"where the target does not run gated_delta_net_backward itself, as cpu does", t, n)
-	}
-	return nil
-}
