@@ -36,7 +36,8 @@ var GatedDeltaNetBackwardDef = ir.DefineTuple(ir.TupleDef[NoAttrs]{
 			return nil, err
 		}
 		if !dy.Equal(out[0]) {
-			return nil, ir.TypesDiffer(dy, out[0], "dy is %v; want %v, the type of gated_delta_net's result", dy, out[0])
+			return nil, ir.TypesDiffer(dy, out[0], "dy is %v; want %v, the type of gated_delta_net's result", dy,
+				out[0])
 		}
 		if dfinal.Present() && !dfinal.Equal(out[1]) {
 			return nil, ir.TypesDiffer(dfinal, out[1], "dfinal is %v; want %v, the type of the final state", dfinal,

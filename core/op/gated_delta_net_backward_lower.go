@@ -181,8 +181,8 @@ func (c *deltaChunks) forward(first *ir.Node) (states, d *ir.Node) {
 	w := MatMul(c.inverse, Mul(c.k, Mul(c.beta, c.since)), MatMulAttrs{})
 	states, d, _ = c.each("gated_delta_net", first, false, []*ir.Node{u, w, Mul(c.k, c.toEnd), c.whole},
 		func(s *ir.Node, x []*ir.Node) (after, rows *ir.Node) {
-			d := Sub(x[0], MatMul(x[1], s, MatMulAttrs{}))
-			return Add(Mul(x[3], s), MatMul(x[2], d, MatMulAttrs{TransA: true})), d
+			rows = Sub(x[0], MatMul(x[1], s, MatMulAttrs{}))
+			return Add(Mul(x[3], s), MatMul(x[2], rows, MatMulAttrs{TransA: true})), rows
 		})
 	return states, d
 }
@@ -221,7 +221,8 @@ func (c *deltaChunks) gradients(states, d, dstates, dr *ir.Node) []*ir.Node {
 
 	// A logarithm is part of all sums that contain it: those of a_ij with i at or after it and j before it, and those
 	// of c_i with i at or after it. The last row has the parts of the next state.
-	last := Eq(Iota(c.g, 0, ir.TypeOf(dtype.I32, int64(c.size), 1)), Const(c.g, float64(c.size-1), ir.TypeOf(dtype.I32)))
+	last := Eq(Iota(c.g, 0, ir.TypeOf(dtype.I32, int64(c.size), 1)),
+		Const(c.g, float64(c.size-1), ir.TypeOf(dtype.I32)))
 	s := dZ.Type.Shape
 	ends := Reshape(sum(Mul(c.k, dZ)), append(s[:3:3], ir.Static(1), s[3]))
 	pairs := Add(Add(Mul(dqk, c.qk), Mul(dkk, c.kk)), c.only(last, ends))

@@ -7,7 +7,8 @@ import (
 )
 
 // selective_scan is differentiated through a loop over the tokens. Like the gradient of any loop, it keeps only the
-// states of some tokens. It costs about as many operations as two forward passes, or three if states are computed again.
+// states of some tokens. It costs about as many operations as two forward passes, or three if states are computed
+// again.
 
 // recurrence computes next, a function of a state and of the slices of a token, for all tokens in order. steps have the
 // tokens on axis 1; the slices that next gets have no such axis. fixed are the same for all tokens. next returns the

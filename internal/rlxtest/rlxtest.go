@@ -81,8 +81,8 @@ func Compile(artifact, checkpoint string, flags ...string) {
 	run(append([]string{compiler(), checkpoint, "-o", artifact}, flags...)...)
 }
 
-// CompileGolden compiles the language model of a folder of goldens, whose weights are those of its manifest, and returns
-// the artifact's path.
+// CompileGolden compiles the language model of a folder of goldens, whose weights are those of its manifest, and
+// returns the artifact's path.
 func CompileGolden(t *testing.T, folder string, flags ...string) string {
 	t.Helper()
 	es, err := synth.ReadManifest(filepath.Join(folder, "manifest.json"))
