@@ -8,9 +8,7 @@ import (
 	"testing"
 
 	"github.com/rlx-go/rlx"
-	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/internal/rlxtest"
-	"github.com/rlx-go/rlx/internal/synth"
 	"github.com/rlx-go/rlx/internal/tensortest"
 	"github.com/rlx-go/rlx/text"
 )
@@ -20,24 +18,7 @@ const goldens = "../testdata/goldens/"
 // goldenModel compiles a golden language model with rlxc.
 func goldenModel(t *testing.T, name string, flags ...string) string {
 	t.Helper()
-	es, err := synth.ReadManifest(goldens + name + "/manifest.json")
-	dir := t.TempDir()
-	if err == nil {
-		err = synth.Write(filepath.Join(dir, "model.safetensors"), es, dtype.F32)
-	}
-	var config []byte
-	if err == nil {
-		config, err = os.ReadFile(goldens + name + "/config.json")
-	}
-	if err == nil {
-		err = os.WriteFile(filepath.Join(dir, "config.json"), config, 0o600)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(dir, "model.rlx")
-	rlxtest.Compile(path, dir, flags...)
-	return path
+	return rlxtest.CompileGolden(t, goldens+name, flags...)
 }
 
 func goldenIDs(t *testing.T, model, name string) (ids []int) {

@@ -105,3 +105,34 @@ for n, c, scale in (1, 1, 1), (3, 5, 1), (4, 33, 3), (2, 7, 300), (0, 4, 1), (6,
     dy, (d,) = gradients(lambda x: F.cross_entropy(x, t, reduction="none"), x)
     case("softmax_cross_entropy x, t", F.cross_entropy(x, t, reduction="none"), x=x, t=t.int())
     case("softmax_cross_entropy_backward x, t, dy", d, x=x, t=t, dy=dy)
+
+
+def gated_delta(b, t, groups, heads, n, m, carried, final):
+    q, k, v = rand(b, t, groups, n), rand(b, t, groups, n, scale=0.25), rand(b, t, heads, m)
+    g, beta = -rand(b, t, heads).abs(), (torch.sigmoid(rand(b, t, heads)) * 64).round() / 64
+    inputs = {"q": q, "k": k, "v": v, "g": g, "beta": beta}
+    if carried:
+        inputs["state"] = rand(b, heads, n, m)
+    x = {name: value.clone().requires_grad_() for name, value in inputs.items()}
+    each = lambda name: x[name].repeat_interleave(heads // groups, 2)
+    # S = exp(g) (1 - beta k^T k) S + beta k^T v, as matrices
+    s, o = x.get("state", torch.zeros(b, heads, n, m).double()), []
+    for i in range(t):
+        kt, qt = each("k")[:, i, :, :, None], each("q")[:, i, :, None]
+        bt, gt = x["beta"][:, i, :, None, None], x["g"][:, i, :, None, None]
+        s = gt.exp() * (torch.eye(n).double() - bt * kt @ kt.mT) @ s + bt * kt @ x["v"][:, i, :, None]
+        o.append((qt @ s)[:, :, 0] / n**0.5)
+    o = torch.stack(o, 1)
+    inputs["dy"], df = rand(*o.shape), rand(*s.shape)
+    loss = (o * inputs["dy"]).sum()
+    if final:
+        inputs["dfinal"], loss = df, loss + (s * df).sum()
+    case("gated_delta_net_backward q, k, v, g, beta, dy" + ", state=state" * carried + ", dfinal=dfinal" * final,
+         list(torch.autograd.grad(loss, list(x.values()))), **inputs)
+
+
+gated_delta(1, 1, 1, 1, 4, 4, True, True)
+gated_delta(2, 5, 1, 3, 3, 7, True, True)
+gated_delta(1, 9, 2, 4, 8, 5, False, False)
+gated_delta(1, 70, 1, 2, 4, 3, True, False)
+gated_delta(1, 33, 1, 1, 5, 2, False, True)

@@ -273,6 +273,8 @@ func TestOperandIndices(t *testing.T) {
 		{op.RecurrentDef, "c", op.RecurrentC}, {op.RecurrentDef, "lengths", op.RecurrentLengths},
 		{op.RecurrentDef, "p", op.RecurrentPeephole},
 		{op.GatedDeltaNetDef, "state", op.GatedDeltaNetState}, {op.SelectiveScanDef, "state", op.SelectiveScanState},
+		{op.GatedDeltaNetBackwardDef, "state", op.GatedDeltaNetBackwardState},
+		{op.GatedDeltaNetBackwardDef, "dfinal", op.GatedDeltaNetBackwardDFinal},
 		{op.GridAttentionDef, "rh", op.GridAttentionRH}, {op.GridAttentionDef, "rw", op.GridAttentionRW},
 		{op.QMatMulDef, "bias", op.QMatMulBias}, {op.QConv2DDef, "bias", op.QMatMulBias},
 		{op.RopeDef, "cos", op.RopeCos}, {op.RopeDef, "sin", op.RopeSin},

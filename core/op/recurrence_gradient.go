@@ -2,14 +2,13 @@ package op
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/rlx-go/rlx/core/ir"
 )
 
-// selective_scan and gated_delta_net are differentiated through a loop over the tokens. Like the gradient of any loop,
-// it keeps only the states of some tokens. It costs about as many operations as two forward passes, or three if states
-// are computed again.
+// selective_scan is differentiated through a loop over the tokens. Like the gradient of any loop, it keeps only the
+// states of some tokens. It costs about as many operations as two forward passes, or three if states are computed
+// again.
 
 // recurrence computes next, a function of a state and of the slices of a token, for all tokens in order. steps have the
 // tokens on axis 1; the slices that next gets have no such axis. fixed are the same for all tokens. next returns the
@@ -97,32 +96,3 @@ func narrowedResults(out []*ir.Node, n *ir.Node, err error) ([]*ir.Node, error) 
 	}
 	return out, err
 }
-
-var _ = ir.GradientThrough(GatedDeltaNetDef, func(n *ir.Node, operands []*ir.Node) ([]*ir.Node, error) {
-	in := allWidened(operands...)
-	v, heads, size := in[2], in[2].Type.Shape[2], in[0].Type.Shape[3]
-	if !size.IsStatic() {
-		return nil, fmt.Errorf("has heads of %v; the gradient needs a number that is known when the graph is compiled",
-			size)
-	}
-	each := func(x *ir.Node) *ir.Node { // q or k of each head
-		s := x.Type.Shape
-		if s[2] == heads {
-			return x
-		}
-		wide := append(s[:3:3], ir.Static(heads.Const/s[2].Const), s[3])
-		return Reshape(Expand(withAxis(x, 3), wide), append(s[:2:2], heads, s[3]))
-	}
-	out, err := recurrence("gated_delta_net", initialState(in[GatedDeltaNetState], n.Graph, n.Results[1]), nil,
-		[]*ir.Node{each(in[0]), each(in[1]), v, in[3], in[4]}, v.Type,
-		func(state *ir.Node, _, slices []*ir.Node) (after, o *ir.Node) {
-			q, k, value, decay := slices[0], slices[1], slices[2], withAxis(Exp(slices[3]), 2)
-			read := func(x, s *ir.Node) *ir.Node {
-				return Reshape(MatMul(withAxis(x, 2), s, MatMulAttrs{}), value.Type.Shape)
-			}
-			d := Mul(withAxis(slices[4], 2), Sub(value, Mul(decay, read(k, state))))
-			after = Add(Mul(withAxis(decay, 3), state), Mul(withAxis(k, 3), withAxis(d, 2)))
-			return after, timesConst(read(q, after), 1/math.Sqrt(float64(size.Const)))
-		})
-	return narrowedResults(out, n, err)
-})

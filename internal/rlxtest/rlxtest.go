@@ -14,8 +14,10 @@ import (
 
 	"github.com/rlx-go/rlx"
 	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/program"
 	"github.com/rlx-go/rlx/format"
+	"github.com/rlx-go/rlx/internal/synth"
 	"github.com/rlx-go/rlx/internal/testbin"
 	"github.com/rlx-go/rlx/plugins/cpu/backend"
 	"github.com/rlx-go/rlx/plugins/rpc/serve"
@@ -77,6 +79,30 @@ func Scratch(name string) string { return filepath.Join(scratch, name) }
 // Compile compiles a checkpoint with rlxc and flags.
 func Compile(artifact, checkpoint string, flags ...string) {
 	run(append([]string{compiler(), checkpoint, "-o", artifact}, flags...)...)
+}
+
+// CompileGolden compiles the language model of a folder of goldens, whose weights are those of its manifest, and
+// returns the artifact's path.
+func CompileGolden(t *testing.T, folder string, flags ...string) string {
+	t.Helper()
+	es, err := synth.ReadManifest(filepath.Join(folder, "manifest.json"))
+	dir := t.TempDir()
+	if err == nil {
+		err = synth.Write(filepath.Join(dir, "model.safetensors"), es, dtype.F32)
+	}
+	var config []byte
+	if err == nil {
+		config, err = os.ReadFile(filepath.Join(folder, "config.json"))
+	}
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, "config.json"), config, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "model.rlx")
+	Compile(path, dir, flags...)
+	return path
 }
 
 // compiler returns the path of rlxc.

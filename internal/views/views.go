@@ -117,9 +117,13 @@ func findColmap(path string) (dir string, ok bool) {
 func Open(dir string) (*Set, error) {
 	s := &Set{dir: dir}
 	var err error
-	if at, ok := findColmap(dir); ok {
+	switch at, ok := findColmap(dir); {
+	case ok:
 		err = s.openColmap(at)
-	} else {
+	case !Is(dir):
+		return nil, diag.New(code.Views, dir, "has no cameras; want %s, or COLMAP's cameras.txt, images.txt and "+
+			"points3D.txt in the folder itself, in sparse or in sparse/0", transformsFile)
+	default:
 		err = s.openTransforms(filepath.Join(dir, transformsFile))
 	}
 	if err != nil {

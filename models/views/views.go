@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"slices"
 
@@ -24,6 +25,12 @@ import (
 
 // Is reports whether a path is a folder with cameras.
 func Is(path string) bool { return views.Is(path) }
+
+// IsFolder reports whether a path is a folder, with cameras or without.
+func IsFolder(path string) bool {
+	st, err := os.Stat(path)
+	return err == nil && st.IsDir()
+}
 
 // Bytes returns the memory that Open needs for n splats with harmonics of a degree.
 func Bytes(n, degree int) int64 {
