@@ -76,10 +76,10 @@ func (t *Tokens) spend(client string, n int) {
 	a.left -= float64(n)
 }
 
-// fill gives back what has come since the last time. The caller holds t.mu.
+// fill gives back what has come since the last time. A clock that jumps back takes nothing away. The caller holds t.mu.
 func (t *Tokens) fill(a *account) {
 	now := t.now()
-	a.left = min(t.perMinute, a.left+now.Sub(a.at).Minutes()*t.perMinute)
+	a.left = min(t.perMinute, a.left+max(0, now.Sub(a.at).Minutes())*t.perMinute)
 	a.at = now
 }
 
