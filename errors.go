@@ -38,8 +38,8 @@ var (
 	ErrLost error = device.ErrLost
 	// ErrClosed is a case of ErrLost: the session was closed.
 	ErrClosed error = code.Closed
-	// ErrCrashing is a case of ErrLost: the backend crashed three times within a minute. It is not started again before
-	// the minute has passed.
+	// ErrCrashing is a case of ErrLost: the backend crashed three times within a minute before it had completed a run.
+	// It is not started again before the minute has passed.
 	ErrCrashing error = code.Quarantined
 	// ErrDevice reports that the device does not exist or failed, or that the artifact was compiled for another
 	// processor.

@@ -117,8 +117,8 @@ func Load(ctx context.Context, path, backend string) (*Session, error) {
 // needed, and Load in advance. Close the session to stop the backend.
 //
 // Errors match ErrUsage, ErrLost, ErrDevice (no such device, or only a software device that Options.Device does not
-// name), ErrUnsupported (the device does not have the precision), or the context's cause. After a recent crash the
-// backend starts with a delay, and after three crashes in a minute not at all (ErrCrashing).
+// name), ErrUnsupported (the device does not have the precision), or the context's cause. After a recent crash before
+// a run has succeeded, the backend starts with a delay, and after three of them in a minute not at all (ErrCrashing).
 func (m *Model) NewSession(ctx context.Context, o Options) (*Session, error) {
 	if o.Backend.Path == "" {
 		return nil, usage("backend", "Options.Backend has no path")

@@ -103,8 +103,8 @@ func (w *worker) open(ctx context.Context, warm func(context.Context, *rlx.Sessi
 	return s, nil
 }
 
-// attempts bounds how often a lost backend is replaced for one call. The backend is not started again after three
-// crashes in a minute (rlx.ErrCrashing), so more would not help.
+// attempts bounds how often a lost backend is replaced for one call. It is not replaced after three crashes in a minute
+// before any run (rlx.ErrCrashing).
 const attempts = 3
 
 // do calls f with a session, and again with a new one if the backend was lost. An error other than one of the inputs

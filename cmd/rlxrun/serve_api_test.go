@@ -6,12 +6,14 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/rlx-go/rlx/internal/rlxtest"
 )
 
 // TestServeMethods: with --api the methods of an artifact that segments images run for programs. A backend that was
 // killed is started again, and the request repeated.
 func TestServeMethods(t *testing.T) {
-	before := children(t)
+	before := rlxtest.Children(t)
 	ask, end, notes := servedBy(t, tinySession(t, debugFlags{}), &serveFlags{api: apiFlags{api: true}})
 	name := "/v2/models"
 	status, body := ask("POST", "/v2/repository/index", "")
@@ -34,7 +36,7 @@ func TestServeMethods(t *testing.T) {
 	if status != http.StatusOK || !bytes.Contains(want, []byte(`"data":[`)) {
 		t.Fatalf("status %d: %.300s; metadata %s", status, want, about)
 	}
-	killOthers(t, before)
+	rlxtest.Kill(t, before)
 	if status, body = ask("POST", name+"/infer", request); status != http.StatusOK || !bytes.Equal(body, want) {
 		t.Errorf("after a kill: status %d: %.300s", status, body)
 	}

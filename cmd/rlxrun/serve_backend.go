@@ -21,7 +21,7 @@ type lasting struct {
 func (l *lasting) Model() *rlx.Model { return l.s.model }
 
 // Run executes a method. The error matches rlx.ErrLost if the backend was lost twice, and rlx.ErrCrashing if it has
-// crashed too often to be started again now; a later run tries again.
+// crashed too often before any run; a later run tries again.
 func (l *lasting) Run(ctx context.Context, r rlx.Request) (*rlx.Result, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/rlx-go/rlx/internal/rlxtest"
 )
 
 // TestServeLoad: an artifact is loaded again while requests are in progress. None of them fails, the old backend ends,
@@ -22,7 +24,7 @@ func TestServeLoad(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	children(t) // skips the test where the system does not list them
+	rlxtest.Children(t) // skips the test where the system does not list them
 	ask, end, notes := servedBy(t, s, &serveFlags{api: apiFlags{api: true}})
 	const infer, load = "/v2/models/tiny.encode/infer", "/v2/repository/models/tiny/load"
 	request := `{"inputs":[{"name":"image","datatype":"FP32","shape":[1,3,8,8],"data":[` +
@@ -79,7 +81,7 @@ func TestServeLoad(t *testing.T) {
 	close(stop)
 	all.Wait()
 	// the sessions that were replaced end once their last request has
-	for len(children(t)) > 1 {
+	for len(rlxtest.Children(t)) > 1 {
 		time.Sleep(time.Millisecond)
 	}
 	reason := errors.New("a signal")

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/internal/rlxtest"
 	"github.com/rlx-go/rlx/internal/tinymodel"
 	"github.com/rlx-go/rlx/task"
 )
@@ -47,7 +48,7 @@ func sceneSession(t *testing.T, sizes ...image.Point) (*session, *task.Splats) {
 // TestServeScene checks that frames are those of `rlxrun --camera`, that the smaller method makes the small ones, that
 // a backend that was killed is started again, and what the page refuses.
 func TestServeScene(t *testing.T) {
-	before := children(t)
+	before := rlxtest.Children(t)
 	s, about := sceneSession(t, image.Pt(41, 30), image.Pt(13, 10), image.Pt(80, 5))
 	const text = "pos=1,-2,-3;target=0,0.5,0;fov=50;background=0.1,0.2,0.3;scale=2"
 	c, err := parseCamera(text, about)
@@ -107,7 +108,7 @@ func TestServeScene(t *testing.T) {
 	if corner, _, _, _ := small.At(0, 9).RGBA(); brightest < 0x6000 || corner > 0x3000 {
 		t.Errorf("the brightest pixel is %x, a corner %x", brightest, corner)
 	}
-	killOthers(t, before)
+	rlxtest.Kill(t, before)
 	frame()
 	if !strings.Contains(notes.String(), "; it was started again\n") {
 		t.Errorf("stderr is %q", notes)

@@ -37,7 +37,8 @@ The session was closed before the call.`)
 A step hit a bug in the backend. The process survived, but the loaded program can no longer be used. The backend's log has the stack
 trace: please report it.`)
 	Quarantined = diag.Define("RLX5112", "backend quarantined", `
-The backend crashed three times within a minute. It can start again one minute after the first of these crashes.`)
+The backend crashed three times within a minute, each time before it had completed a run. It can start again one minute after the first
+of these crashes.`)
 	Platform = diag.Define("RLX5113", "no backend processes on this system", `
 Backends need unix sockets and inherited file descriptors, which RLX does not support on this operating system.`)
 	Host = diag.Define("RLX5114", "no room for the backend", `

@@ -208,7 +208,7 @@ func TestRefused(t *testing.T) {
 		status             int
 		text               string
 	}{
-		{"kinds", "{", "", 400, "no request in JSON"},
+		{"kinds", "{", "", 400, "not a request in JSON"},
 		{"kinds", "{}", "9", 400, "the body has 2 bytes"},
 		{"kinds", "{}", "-1", 400, "Inference-Header-Content-Length is -1"},
 		{"kinds", "{}xy", "2", 400, "2 bytes after the last binary input"},

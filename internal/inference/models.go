@@ -59,20 +59,10 @@ type model struct {
 	of     *loaded
 }
 
-// A loaded artifact counts the requests that use it. Service.mu guards it.
+// A loaded artifact counts the requests that use it.
 type loaded struct {
-	name     string
-	uses     int
-	replaced bool
-	end      func()
-}
-
-// endIfUnused calls end if the artifact is replaced and no request uses it.
-func (a *loaded) endIfUnused() {
-	if a.replaced && a.uses == 0 && a.end != nil {
-		go a.end()
-		a.end = nil
-	}
+	name string
+	uses *api.Uses
 }
 
 // New returns a service for artifacts. Their names must differ. The error says which artifact has no method to serve.
@@ -103,7 +93,7 @@ func (s *Service) Put(a Artifact) error {
 		}
 		return m.of == old
 	})
-	of := &loaded{name: a.Name, end: a.End}
+	of := &loaded{a.Name, api.NewUses(a.End)}
 	for _, m := range methods {
 		name := a.Name + "." + m.Name
 		s.models[name] = &model{name, m, a.Runner, of}
@@ -112,8 +102,7 @@ func (s *Service) Put(a Artifact) error {
 		}
 	}
 	if old != nil {
-		old.replaced = true
-		old.endIfUnused()
+		old.uses.Replaced()
 	}
 	return nil
 }
@@ -144,13 +133,7 @@ func (s *Service) use(name, v string) (m *model, done func(), err error) {
 		return nil, nil, &failure{http.StatusNotFound, codes.NotFound,
 			fmt.Sprintf("model %s has version 1 only; found %s", name, diag.Printable(v))}
 	}
-	m.of.uses++
-	return m, func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		m.of.uses--
-		m.of.endIfUnused()
-	}, nil
+	return m, m.of.uses.Begin(), nil
 }
 
 // Ready returns why the service takes no requests, or nil.

@@ -277,7 +277,7 @@ func (m *model) read(w http.ResponseWriter, r *http.Request) (q inferRequest, in
 		head, rest = body[:n], body[n:]
 	}
 	if err := json.Unmarshal(head, &q); err != nil {
-		return q, nil, refusef("the body is no request in JSON: %v", err)
+		return q, nil, refusef("the body is not a request in JSON: %v", err)
 	}
 	in, err = m.tensors(&q, rest)
 	return q, in, err

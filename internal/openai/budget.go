@@ -53,8 +53,7 @@ func (t *Tokens) check(client string) error {
 	if a == nil {
 		return nil
 	}
-	t.fill(client, a)
-	if a.left > 0 {
+	if t.fill(a); a.left > 0 {
 		return nil
 	}
 	return &tokensError{time.Duration((1 - a.left) / t.perMinute * float64(time.Minute))}
@@ -73,27 +72,22 @@ func (t *Tokens) spend(client string, n int) {
 		a = &account{t.perMinute, t.now()}
 		t.clients[client] = a
 	}
-	t.fill(client, a)
-	if t.clients[client] == nil {
-		t.clients[client] = a
-	}
+	t.fill(a)
 	a.left -= float64(n)
 }
 
-// fill gives back what has come since the last time, and forgets a client that has all. The caller holds t.mu.
-func (t *Tokens) fill(client string, a *account) {
+// fill gives back what has come since the last time. A clock that jumps back takes nothing away. The caller holds t.mu.
+func (t *Tokens) fill(a *account) {
 	now := t.now()
-	a.left += now.Sub(a.at).Minutes() * t.perMinute
+	a.left = min(t.perMinute, a.left+max(0, now.Sub(a.at).Minutes())*t.perMinute)
 	a.at = now
-	if a.left >= t.perMinute {
-		a.left = t.perMinute
-		delete(t.clients, client)
-	}
 }
 
 // forget drops clients that have all of their tokens again, so that those that come once do not stay in memory.
 func (t *Tokens) forget() {
 	for name, a := range t.clients {
-		t.fill(name, a)
+		if t.fill(a); a.left == t.perMinute {
+			delete(t.clients, name)
+		}
 	}
 }

@@ -40,6 +40,11 @@ func TestTokens(t *testing.T) {
 	spend("long", 60, 0)
 	spend("long", 60, 1)
 	now = now.Add(time.Hour)
+	spend("jump", 59, 0)
+	now = now.Add(-24 * time.Hour)
+	spend("jump", 1, 0)
+	spend("jump", 1, 1)
+	now = now.Add(25 * time.Hour)
 	spend("new", 1, 0)
 	if len(b.clients) != 1 {
 		t.Errorf("%d clients are remembered; want 1", len(b.clients))

@@ -26,7 +26,7 @@ type Models struct {
 // place of the model that had the name: requests in progress end with the old one, and end of the old one is called
 // after the last of them. end may be nil.
 func (all *Models) Put(name string, m *rlx.Model, e *Engine, end func()) {
-	s := &Server{name: name, model: m, engine: e, started: time.Now(), end: end}
+	s := &Server{name: name, model: m, engine: e, started: time.Now(), uses: api.NewUses(end)}
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	if all.draining {
@@ -39,16 +39,8 @@ func (all *Models) Put(name string, m *rlx.Model, e *Engine, end func()) {
 	}
 	old := all.servers[i]
 	all.servers = slices.Clone(all.servers) // others may read it
-	all.servers[i], old.replaced = s, true
-	old.endIfUnused()
-}
-
-// endIfUnused calls end if the model is replaced and no request uses it. The caller holds Models.mu.
-func (s *Server) endIfUnused() {
-	if s.replaced && s.uses == 0 && s.end != nil {
-		go s.end()
-		s.end = nil
-	}
+	all.servers[i] = s
+	old.uses.Replaced()
 }
 
 // list returns the models.
@@ -73,13 +65,7 @@ func (all *Models) use(name string) (s *Server, done func(), err error) {
 	default:
 		return nil, nil, unknown(name, all.servers)
 	}
-	s.uses++
-	return s, func() {
-		all.mu.Lock()
-		defer all.mu.Unlock()
-		s.uses--
-		s.endIfUnused()
-	}, nil
+	return s, s.uses.Begin(), nil
 }
 
 func unknown(name string, servers []*Server) *failure {

@@ -31,11 +31,7 @@ type Server struct {
 	engine   *Engine
 	started  time.Time
 	grammars grammars
-
-	// of Models, whose mu guards them
-	uses     int
-	replaced bool
-	end      func()
+	uses     *api.Uses
 }
 
 // A record is what the log tells about a request.
@@ -170,7 +166,8 @@ func read(w http.ResponseWriter, r *http.Request, v any) error {
 		return &failure{http.StatusRequestEntityTooLarge, "the request has more than 16 MiB", "", "request_too_large",
 			0}
 	case err != nil:
-		return &failure{http.StatusBadRequest, "the body is no request in JSON: " + err.Error(), "", "invalid_json", 0}
+		return &failure{http.StatusBadRequest, "the body is not a request in JSON: " + err.Error(), "", "invalid_json",
+			0}
 	}
 	if d.More() {
 		return &failure{http.StatusBadRequest, "the body has more than one JSON value", "", "invalid_json", 0}

@@ -9,6 +9,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"testing"
 
@@ -214,3 +217,33 @@ type Runner struct {
 
 // Run calls Do.
 func (r Runner) Run(ctx context.Context, q rlx.Request) (*rlx.Result, error) { return r.Do(ctx, q) }
+
+// Children returns the processes that this one has started. It skips the test where the system does not tell.
+func Children(t testing.TB) (out []int) {
+	t.Helper()
+	lists, err := filepath.Glob("/proc/self/task/*/children")
+	if err != nil || len(lists) == 0 {
+		t.Skip("the system does not list the children of a process")
+	}
+	for _, path := range lists {
+		b, _ := os.ReadFile(path) // a thread may have ended
+		for _, f := range strings.Fields(string(b)) {
+			pid, err := strconv.Atoi(f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			out = append(out, pid)
+		}
+	}
+	return out
+}
+
+// Kill kills the processes that this one has started, except some.
+func Kill(t testing.TB, but []int) {
+	t.Helper()
+	for _, pid := range Children(t) {
+		if p, err := os.FindProcess(pid); err == nil && !slices.Contains(but, pid) {
+			p.Kill()
+		}
+	}
+}

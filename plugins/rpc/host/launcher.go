@@ -12,9 +12,10 @@ import (
 	"github.com/rlx-go/rlx/core/diag"
 )
 
-// A Launcher starts backends for a long-lived host. Each start is a new session. If a backend crashes repeatedly, Start
-// waits before it starts it again, and after maxCrashes within crashWindow it returns code.Quarantined. The zero
-// Launcher is ready to use.
+// A Launcher starts backends for a long-lived host. Each start is a new session. If a backend crashes repeatedly before
+// a run has succeeded, Start waits before it starts it again, and after maxCrashes within crashWindow it returns
+// code.Quarantined. A backend that has worked is started again at once, so that a server goes on, however often its
+// backend is killed. The zero Launcher is ready to use.
 type Launcher struct {
 	mu      sync.Mutex
 	crashes map[string][]time.Time // times of the crashes within crashWindow, by absolute path
@@ -57,8 +58,9 @@ func (l *Launcher) Start(ctx context.Context, opts Options) (*Session, error) {
 		return nil, err
 	}
 	go func() {
-		<-s.Done()
-		l.note(path, now(), s.Err())
+		if <-s.Done(); !s.worked.Load() {
+			l.note(path, now(), s.Err())
+		}
 	}()
 	return s, nil
 }

@@ -58,6 +58,7 @@ func (e *Executable) run(ctx context.Context, r device.Run,
 	succeeded := invalidate(written)
 	if err = x.run(ctx); err == nil {
 		succeeded()
+		s.worked.Store(true)
 		e.constants.store(r, x.out)
 	}
 	if err == nil && r.Opts.Profile {

@@ -53,6 +53,7 @@ type Session struct {
 	info                 device.Info
 	peakRSS              atomic.Int64    // of the backend's process, in bytes, as last measured
 	peak                 peakrss.Sampler // decides when to measure peakRSS after a run
+	worked               atomic.Bool     // whether a run has succeeded
 
 	loadMu     sync.Mutex
 	runSlot    chan struct{} // a mutex for runs and states; see lock

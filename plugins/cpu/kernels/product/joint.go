@@ -111,11 +111,11 @@ func (x *joint) Do(lo, hi, worker int) {
 // JointScratch returns what GemmJoint needs for up to m rows of k values and weights of the given types, in addition to
 // what the products need by themselves.
 func JointScratch(m, k int, types []dtype.DType) (r pool.Size) {
-	rows := min(m, packedDotRows)
+	few := min(m, packedDotRows)
 	for _, d := range types {
 		if d.IsPacked() {
-			r.Shared += pool.FloatBytes(rows*k/32, rows*k)
-			r.Other += roundedRowBytes(rows, k)
+			r.Shared += pool.FloatBytes(few*k/32, few*k)
+			r.Other += roundedRowBytes(min(m, mostDotRows), k)
 		}
 	}
 	return r

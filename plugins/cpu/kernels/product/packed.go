@@ -127,7 +127,7 @@ type rounding struct {
 	dx, xs []float32
 	sums   []int32
 
-	rows []roundedRow // for products of at most packedDotRows rows
+	rows []roundedRow // for products of at most mostDotRows rows
 }
 
 // PackedScratch returns the memory that GemmRounded needs for at most m rows of k values and weights of type d, in
@@ -135,7 +135,7 @@ type rounding struct {
 func PackedScratch(p *pool.Pool, d dtype.DType, m, k int) pool.Size {
 	rows, groups := min(m+integerSide, integerBatch), k/integerSide
 	floats := pool.SizeOf[float32](m*k) + int64(m*k)*5/4
-	integers := int64(rows*k) + pool.SizeOf[float32](3*rows*groups) + roundedRowBytes(packedDotRows, k)
+	integers := int64(rows*k) + pool.SizeOf[float32](3*rows*groups) + roundedRowBytes(mostDotRows, k)
 	f := On(p.Set).integerFormats[d]
 	worker := f.scratch(k, groups)
 	if f.transposes {

@@ -26,6 +26,18 @@ type roundedRow struct {
 	excess []int32
 }
 
+// mostDotRows is the largest result of dotRows.
+const mostDotRows = 8
+
+// dotRows returns the largest number of rows of rounded activations that are multiplied one by one. Integers that are
+// unpacked to two bytes take so long to unpack that this is faster for more rows.
+func (f integerFormat) dotRows() int {
+	if f.nibbles {
+		return mostDotRows
+	}
+	return packedDotRows
+}
+
 // roundedRowBytes returns the memory of so many rounded rows.
 func roundedRowBytes(rows, k int) int64 {
 	return int64(rows) * (int64(2*k) + pool.SizeOf[float32](3*k/integerSide))
@@ -33,7 +45,8 @@ func roundedRowBytes(rows, k int) int64 {
 
 // dotsRounded reports whether a product multiplies rows of rounded activations by packed weights as they are stored.
 func (g *GemmArgs) dotsRounded(s *isa.Set) bool {
-	return g.M <= packedDotRows && g.K > 0 && g.Precision == Float32 && On(s).dotBytes[g.B.Kind].dot != nil &&
+	most := On(s).integerFormats[g.B.Kind].dotRows()
+	return g.M <= most && g.K > 0 && g.Precision == Float32 && On(s).dotBytes[g.B.Kind].dot != nil &&
 		!g.multipliesFew(s)
 }
 
@@ -47,7 +60,7 @@ func (x *rounding) multiplyRows(p *pool.Pool, g *GemmArgs) {
 func (x *rounding) roundRows(p *pool.Pool, g *GemmArgs) {
 	s, k := p.Set, g.K
 	if x.rows == nil {
-		x.rows = make([]roundedRow, packedDotRows)
+		x.rows = make([]roundedRow, mostDotRows)
 	}
 	excess := On(s).dotBytes[g.B.Kind].excess
 	for m := range g.M {
