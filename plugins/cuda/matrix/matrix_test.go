@@ -166,7 +166,7 @@ func TestSplits(t *testing.T) {
 func TestTiles(t *testing.T) {
 	for name, d := range devices {
 		for _, s := range [][2]int{{1, 1}, {64, 64}, {512, 2048}, {4096, 4096}} {
-			tile, _ := d.choose(s[0], s[1], 1)
+			tile, _ := d.choose(d.tiles(), s[0], s[1], 1)
 			if d.Capability < 80 {
 				if tile.M != 0 {
 					t.Errorf("%s has a tile", name)
