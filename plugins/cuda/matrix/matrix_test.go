@@ -114,8 +114,8 @@ func TestAttention(t *testing.T) {
 		grid, window, heads, d int
 		rel                    bool
 		shaders                int
-	}{{64, 0, 2, 64, true, 3}, {32, 14, 2, 80, true, 3}, {16, 8, 1, 128, false, 2}, {16, 8, 1, 12, false, 0},
-		{6, 0, 1, 64, false, 0}} {
+	}{{64, 0, 2, 64, true, 4}, {32, 14, 2, 80, true, 4}, {16, 8, 1, 128, false, 2}, {16, 8, 1, 12, false, 0},
+		{6, 0, 1, 64, false, 0}, {65, 0, 1, 64, true, 0}} {
 		g := ir.NewGraph("g")
 		typ := func(dims ...int) ir.Type {
 			var out []int64
