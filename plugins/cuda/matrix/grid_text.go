@@ -71,8 +71,9 @@ func (g *attending) placeWindow(skip func(i int) int64) {
 	t.add("add.u64 %s, %s, %s", at, at, of)
 	pitch, count := strconv.Itoa(2*g.D), strconv.Itoa(tokens)
 	g.q = rowsAt{at, pitch, count, false}
-	g.k = rowsAt{t.get("d", "mad.wide.u32", "%s, 16, %s", g.p["part"], at), pitch, count, g.Grid.Rel}
-	g.v = rowsAt{t.get("d", "mad.wide.u32", "%s, 16, %s", g.p["part"], g.k.at), pitch, count, g.Grid.Rel}
+	widened := g.Grid.Rel && g.Grid.wide() != g.Grid.WW
+	g.k = rowsAt{t.get("d", "mad.wide.u32", "%s, 16, %s", g.p["part"], at), pitch, count, widened}
+	g.v = rowsAt{t.get("d", "mad.wide.u32", "%s, 16, %s", g.p["part"], g.k.at), pitch, count, widened}
 	g.from, g.to = "0", strconv.Itoa(g.Grid.keys())
 	if g.Grid.Rel { // the terms are at the beginning of the scratch memory
 		terms := t.get("d", "mul.wide.u32", "%s, %d", g.group, 4*g.Grid.pitch()*tokens)
