@@ -53,8 +53,8 @@ func btoi(b bool) int {
 	return 0
 }
 
-// inputs returns operands. Without a spread they have special values: NaN in the last row, infinities in another row and
-// in the last column, and rows of denormals, of zeros, and with the largest value.
+// inputs returns operands. Without a spread they have special values: NaN in the last row, infinities in another row
+// and in the last column, and rows of denormals, of zeros, and with the largest value.
 func (c termsCase) inputs(r *graphRun, seed uint64) map[string]*tensor.Array {
 	rng := rand.New(rand.NewPCG(seed, uint64(c.k)))
 	in := map[string]*tensor.Array{}

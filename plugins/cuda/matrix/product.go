@@ -17,9 +17,9 @@ var (
 	_ = register("dequant_matmul", products)
 )
 
-// products runs matrix products at precisions bf16 and f16, and those at f32 as products of terms in bf16. Operands that
-// are not rows of that type along K are first written to scratch memory in that form, so that one kernel runs products
-// of all types and layouts.
+// products runs matrix products at precisions bf16 and f16, and those at f32 as products of terms in bf16. Operands
+// that are not rows of that type along K are first written to scratch memory in that form, so that one kernel runs
+// products of all types and layouts.
 func products(d Device) (kernels.Own, bool) {
 	return kernels.Own{
 		Shaders: func(n *ir.Node, l kernels.Limits) []kernels.Shader {
@@ -245,7 +245,8 @@ func (p product) pack(o operand) kernels.Shader {
 // multiply returns the shaders of the product itself, for the numbers of rows of a plan.
 func (p product) multiply(l plan) []kernels.Shader {
 	columns := p.node.Type.Shape[p.node.Type.Rank()-1]
-	x := productText{Terms: p.terms(), Tile: l.Tile, Type: p.typ, Act: p.Act, Bias: p.Bias >= 0, Residual: p.Residual >= 0,
+	x := productText{Tile: l.Tile, Type: p.typ, Terms: p.terms(), Act: p.Act, Bias: p.Bias >= 0,
+		Residual: p.Residual >= 0,
 		Pairs: columns.IsStatic() && columns.Const%2 == 0}
 	var bindings []kernels.Binding
 	add := func(name string, operand int, d dtype.DType) {

@@ -91,8 +91,9 @@ func (d Device) tiles() []Tile {
 	return out
 }
 
-// choose returns the tile of a list with the least estimated time for count products of m x n, and that time: it is that of the
-// processor with the most blocks, for each value of K, in a unit that Device.Processors and Tile.Rate define.
+// choose returns the tile of a list with the least estimated time for count products of m x n, and that time: it is
+// that of the processor with the most blocks, for each value of K, in a unit that Device.Processors and Tile.Rate
+// define.
 func (d Device) choose(list []Tile, m, n, count int) (best Tile, least float64) {
 	if d.Tile != nil {
 		return *d.Tile, 0
