@@ -247,7 +247,7 @@ func (p product) multiply(l plan) []kernels.Shader {
 	columns := p.node.Type.Shape[p.node.Type.Rank()-1]
 	x := productText{Tile: l.Tile, Type: p.typ, Terms: p.terms(), Act: p.Act, Bias: p.Bias >= 0,
 		Residual: p.Residual >= 0,
-		Pairs: columns.IsStatic() && columns.Const%2 == 0}
+		Pairs:    columns.IsStatic() && columns.Const%2 == 0}
 	var bindings []kernels.Binding
 	add := func(name string, operand int, d dtype.DType) {
 		bindings = append(bindings, kernels.Binding{Name: name, Operand: operand, DType: d})
