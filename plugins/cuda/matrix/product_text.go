@@ -213,12 +213,12 @@ func (g *generated) loop() {
 	}
 	g.each(g.p["parts"], ahead, func() {
 		if g.Warpgroup {
-			multiply(g.acc, false)
+			multiply(g.acc, false, 0, steps)
 			t.add("wgmma.wait_group.sync.aligned 1")
 			g.load()
 		} else {
 			g.load()
-			multiply(g.acc, false)
+			multiply(g.acc, false, 0, steps)
 		}
 	})
 	if g.Warpgroup {
@@ -248,10 +248,13 @@ func (g *generated) each(count string, ahead int, do func()) {
 	t.place(end)
 }
 
-// warpgroups returns a function that multiplies the part in the current stage and adds it to sums. If fresh is set, it
-// sets the sums to it instead. Matrix descriptors are those of PTX for
-// rows of 128 bytes with the swizzle of 128 bytes: the address, 1024 bytes between groups of eight rows.
-func (g *generated) warpgroups() func(sums []string, fresh bool) {
+// steps is the number of values of K in a stage, in units of 16.
+const steps = depth / 16
+
+// warpgroups returns a function that multiplies steps [from, to) of the part in the current stage and adds them to
+// sums. If fresh is set, it sets the sums to them instead. Matrix descriptors are those of PTX for rows of 128 bytes
+// with the swizzle of 128 bytes: the address, 1024 bytes between groups of eight rows.
+func (g *generated) warpgroups() func(sums []string, fresh bool, from, to int) {
 	t := g.text
 	group := t.get("r", "shr.u32", "%s, 7", g.tid)
 	group = t.uniform(group)
@@ -262,7 +265,7 @@ func (g *generated) warpgroups() func(sums []string, fresh bool) {
 	if g.Terms[0] > 0 {
 		never = t.get("p", "setp.ne.u32", "0, 0")
 	}
-	return func(sums []string, fresh bool) {
+	return func(sums []string, fresh bool, from, to int) {
 		describe := func(at string, offset int) string {
 			r := t.get("r", "add.u32", "%s, %s", at, g.stage)
 			if offset > 0 {
@@ -274,13 +277,13 @@ func (g *generated) warpgroups() func(sums []string, fresh bool) {
 		}
 		a, b := describe(first, 0), describe(g.base, g.M*2*depth)
 		t.add("wgmma.fence.sync.aligned")
-		for k := range depth / 16 {
-			if k > 0 {
-				t.add("add.u64 %s, %s, 2", a, a)
-				t.add("add.u64 %s, %s, 2", b, b)
+		for k, by := from, 2*from; k < to; k, by = k+1, 2 {
+			if by > 0 {
+				t.add("add.u64 %s, %s, %d", a, a, by)
+				t.add("add.u64 %s, %s, %d", b, b, by)
 			}
 			adds := always
-			if fresh && k == 0 {
+			if fresh && k == from {
 				adds = never
 			}
 			t.add("wgmma.mma_async.sync.aligned.m64n%dk16.f32.%[2]v.%[2]v {%[3]s}, %[4]s, %[5]s, %[6]s, 1, 1, 0, 0", g.N,
@@ -296,7 +299,7 @@ func (t *text) uniform(value string) string {
 }
 
 // warps is like warpgroups, with warps: four for each 64 rows, each with a quarter of the columns.
-func (g *generated) warps() func(sums []string, fresh bool) {
+func (g *generated) warps() func(sums []string, fresh bool, from, to int) {
 	if g.Warpgroup {
 		return nil
 	}
@@ -322,8 +325,8 @@ func (g *generated) warps() func(sums []string, fresh bool) {
 	bHalf := t.get("r", "shr.u32", "%s, 3", g.lane)
 	t.add("and.b32 %s, %s, 1", bHalf, bHalf)
 	a, b := at(row, 0, aRow, aHalf), at(col, g.M*2*depth, bRow, bHalf)
-	return func([]string, bool) {
-		for k := range depth / 16 {
+	return func(_ []string, _ bool, from, to int) {
+		for k := from; k < to; k++ {
 			fragment := func(at string, i int) []string {
 				r := t.regs("r", 4)
 				t.add("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%s}, [%s+%d]", strings.Join(r, ", "), at,
