@@ -38,8 +38,9 @@ type api struct {
 	cache string // folder of machine code; empty for none
 
 	// Tests set these.
-	few  int          // gpu.Limits.Shaders
-	tile *matrix.Tile // of products; nil for the kernels' choice
+	few   int          // gpu.Limits.Shaders
+	tile  *matrix.Tile // of products; nil for the kernels' choice
+	plain bool         // there are no kernels for matrix units
 
 	aborted chan struct{} // closed after an error that destroyed a context
 	once    sync.Once
@@ -196,6 +197,9 @@ func (a *api) describe(l library, i, version int32) (*adapter, error) {
 	}
 	if d.limits.Kernels.Own != nil {
 		d.limits.Precisions = matrix.Precisions()
+	}
+	if a.plain {
+		d.limits.Kernels.Own = nil
 	}
 	return d, nil
 }

@@ -100,7 +100,7 @@ func compareAttention(t *testing.T, r *graphRun, y *ir.Node, in []*tensor.Array,
 }
 
 // BenchmarkGridAttention times the attention of ViT-B's encoder at bf16 by the device's clock, with the first shaders
-// alone: the terms for relative positions, and the rounding of q, k and v.
+// alone: the rounding of q, k and v, and the terms for relative positions.
 func BenchmarkGridAttention(b *testing.B) {
 	for _, window := range []int64{0, 14} {
 		b.Run(fmt.Sprint("window", window), func(b *testing.B) {
@@ -115,7 +115,7 @@ func BenchmarkGridAttention(b *testing.B) {
 				op.Input(g, "qkv", typ(1, side, side, 3*heads*d)), op.Input(g, "pad", typ(3*heads*d)),
 				op.Input(g, "rh", typ(w, w, d)), op.Input(g, "rw", typ(w, w, d))))
 			before := 0.0
-			for i, name := range []string{"terms", "rounding", "attention"} {
+			for i, name := range []string{"rounding", "rows", "columns", "attention"} {
 				a := newAPI(openLibrary, cacheFolder())
 				a.few = i + 1
 				r := loadOn(b, gpu.New(a), g, "bf16")

@@ -61,8 +61,9 @@ func TestInterpretedAttention(t *testing.T) {
 		p := matrix.Precisions()[i%2]
 		t.Run(fmt.Sprintf("%s/%+v", p, c), func(t *testing.T) { c.test(t, on, p) })
 	}
-	for i, c := range []gridCase{{1, 10, 9, 0, 1, 16, true}, {1, 12, 16, 8, 1, 32, false}} {
-		p := matrix.Precisions()[i]
+	for i, c := range []gridCase{{1, 10, 9, 0, 1, 16, true}, {1, 12, 16, 8, 1, 32, false}, {1, 6, 40, 0, 1, 16, true},
+		{1, 16, 17, 14, 1, 16, true}} {
+		p := matrix.Precisions()[i%2]
 		t.Run(fmt.Sprintf("%s/%+v", p, c), func(t *testing.T) { c.test(t, on, p) })
 	}
 }

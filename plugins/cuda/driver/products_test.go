@@ -207,28 +207,44 @@ func activate(name string, x float64) float64 {
 	return x
 }
 
-// BenchmarkProducts times products at bf16 by the device's clock: all, and without rounding the operands.
+// BenchmarkProducts times products by the device's clock: all, and without rounding the operands or dividing them into
+// terms. At f32, weights are in f32, too.
 func BenchmarkProducts(b *testing.B) {
-	for _, s := range [][3]int{{4096, 4096, 4096}, {8192, 8192, 8192}, {4096, 2304, 768}, {4096, 768, 768},
-		{4096, 3072, 768}, {4096, 768, 3072}, {4900, 2304, 768}, {512, 8192, 2048}, {512, 2048, 8192},
-		{512, 2048, 2048}} {
-		b.Run(fmt.Sprintf("%dx%dx%d", s[0], s[1], s[2]), func(b *testing.B) {
-			api := func() *api { return newAPI(openLibrary, cacheFolder()) }
-			all, first := seconds(b, api(), s, 0), seconds(b, api(), s, 1)
-			work := 2 * float64(s[0]) * float64(s[1]) * float64(s[2])
-			b.ReportMetric(0, "ns/op")
-			b.ReportMetric(work/all/1e12, "TFLOP/s-all")
-			b.ReportMetric(work/(all-first)/1e12, "TFLOP/s-product")
-			b.ReportMetric(first*1e6, "us-rounding")
-		})
+	for _, precision := range []string{"bf16", "f32", "fma"} {
+		for _, s := range [][3]int{{4096, 4096, 4096}, {8192, 8192, 8192}, {4096, 2304, 768}, {4096, 768, 768},
+			{4096, 3072, 768}, {4096, 768, 3072}, {4900, 2304, 768}, {512, 8192, 2048}, {512, 2048, 8192},
+			{512, 2048, 2048}} {
+			b.Run(fmt.Sprintf("%s/%dx%dx%d", precision, s[0], s[1], s[2]), func(b *testing.B) {
+				api := func() *api {
+					a := newAPI(openLibrary, cacheFolder())
+					a.plain = precision == "fma"
+					return a
+				}
+				first := 0.0
+				all, shaders := seconds(b, api(), s, 0, precision), map[string]int{"bf16": 1, "f32": 2}[precision]
+				if shaders > 0 {
+					first = seconds(b, api(), s, shaders, precision)
+				}
+				work := 2 * float64(s[0]) * float64(s[1]) * float64(s[2])
+				b.ReportMetric(0, "ns/op")
+				b.ReportMetric(work/all/1e12, "TFLOP/s-all")
+				b.ReportMetric(work/(all-first)/1e12, "TFLOP/s-product")
+				b.ReportMetric(first*1e6, "us-rounding")
+			})
+		}
 	}
 }
 
-// seconds times a product of bf16 weights, of whose shaders only few run if that is not 0.
-func seconds(b *testing.B, a *api, s [3]int, few int) float64 {
+// seconds times a product, of whose shaders only few run if that is not 0. The weights are in bf16, or at other
+// precisions in f32.
+func seconds(b *testing.B, a *api, s [3]int, few int, precision string) float64 {
 	a.few = few
-	c := product{1, s[0], s[1], s[2], dtype.BF16, op.FusedMatMulAttrs{TransB: true}, false, false, true}
-	r := loadOn(b, gpu.New(a), c.graph(), "bf16")
+	typ := dtype.BF16
+	if precision != "bf16" {
+		typ, precision = dtype.F32, "f32"
+	}
+	c := product{1, s[0], s[1], s[2], typ, op.FusedMatMulAttrs{TransB: true}, false, false, true}
+	r := loadOn(b, gpu.New(a), c.graph(), precision)
 	defer r.exe.Close()
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, n := range r.program.Graph.Inputs() {
@@ -291,7 +307,7 @@ func BenchmarkTiles(b *testing.B) {
 		{512, 2048, 2048}} {
 		for _, tile := range tilesOf(b) {
 			b.Run(fmt.Sprintf("%dx%dx%d/%v/%v", s[0], s[1], s[2], tile, tile.Warpgroup), func(b *testing.B) {
-				all, first := seconds(b, withTile(tile), s, 0), seconds(b, withTile(tile), s, 1)
+				all, first := seconds(b, withTile(tile), s, 0, "bf16"), seconds(b, withTile(tile), s, 1, "bf16")
 				b.ReportMetric(0, "ns/op")
 				b.ReportMetric(2e-12*float64(s[0])*float64(s[1])*float64(s[2])/(all-first), "TFLOP/s-product")
 			})

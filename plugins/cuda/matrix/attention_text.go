@@ -34,8 +34,8 @@ func (x attentionText) pitch() int { return 2*x.D + 16 }
 func (x attentionText) tile() int  { return keysOfTile * x.pitch() }
 func (x attentionText) shared() int {
 	n := x.operands()
-	if x.hoisted() {
-		n += x.threads() * keysOfTile / 4 * 8
+	if x.Grid.Rel {
+		n += 4 * x.queries() * x.Grid.termPitch()
 	}
 	return n
 }
@@ -59,10 +59,11 @@ type attending struct {
 	attentionText
 	*text
 	p                     map[string]string
-	rel, y                string
+	y                     string
 	tid, lane, quad       string
 	group, first          string    // group, and the first query of the block
 	q, k, v               rowsAt    // the group's operands
+	terms                 rowsAt    // for relative positions
 	offset                string    // of positions; see plainText
 	all                   [2]string // the keys that all queries of the block see
 	from, to              string    // keys of the block; from is a multiple of keysOfTile
@@ -70,19 +71,22 @@ type attending struct {
 	queries, scores, sums []string
 	most, total           [2]string // of a row: the largest score so far, and the sum of weights
 	row                   [2]attendingRow
-	kept                  string // where the thread keeps terms of columns in shared memory; see hoisted
-	keyRow, valueRow      string // offsets of the fragments of keys and values in a tile
+	columns               [2][4][2]string // terms of columns that are kept in registers
+	keyRow, valueRow      string          // offsets of the fragments of keys and values in a tile
 }
 
 // rowsAt are the rows of an operand: where they begin, the bytes from one to the next, and their number, which are
-// registers or constants.
-type rowsAt struct{ at, pitch, count string }
+// registers or constants. wide means that they are keys of gridText.wide.
+type rowsAt struct {
+	at, pitch, count string
+	wide             bool
+}
 
 // attendingRow is one of the two rows of a thread.
 type attendingRow struct {
 	in    string    // the query exists
 	out   string    // where its result begins
-	terms string    // where its relative position terms begin
+	terms string    // where its relative position terms begin in shared memory
 	span  [2]string // the keys that it sees, in Plain
 }
 
@@ -142,20 +146,33 @@ func (g *attending) rowOfThread() string {
 
 // copyRows starts to copy rows of an operand to shared memory. Rows past the end become zeros.
 func (g *attending) copyRows(from rowsAt, first string, rows int, to string) {
+	g.copyUnits(from, first, rows, g.D/8, g.pitch(), to)
+}
+
+// copyUnits is copyRows for rows of a number of units of 16 bytes, pitch bytes from one to the next in shared memory.
+func (g *attending) copyUnits(from rowsAt, first string, rows, units, pitch int, to string) {
 	t := g.text
-	units := g.D / 8
 	for i := 0; i < rows*units; i += g.threads() {
 		u := t.get("r", "add.u32", "%s, %d", g.tid, i)
 		row, unit := t.get("r", "div.u32", "%s, %d", u, units), t.get("r", "rem.u32", "%s, %d", u, units)
 		at := t.get("r", "add.u32", "%s, %s", row, first)
 		bytes := t.get("r", "mov.u32", "16")
+		wide := ""
+		if from.wide {
+			wide = t.get("r", "rem.u32", "%s, %d", at, g.Grid.wide())
+			t.add("div.u32 %s, %s, %d", at, at, g.Grid.wide())
+			t.add("mad.lo.u32 %s, %s, %d, %s", at, at, g.Grid.WW, wide)
+		}
 		past := t.get("p", "setp.ge.u32", "%s, %s", at, from.count)
+		if from.wide {
+			t.add("setp.ge.or.u32 %s, %s, %d, %s", past, wide, g.Grid.WW, past)
+		}
 		t.add("@%s mov.u32 %s, 0", past, bytes)
 		t.add("@%s mov.u32 %s, 0", past, at)
 		a := t.get("d", "mul.wide.u32", "%s, %s", at, from.pitch)
 		t.add("add.u64 %s, %s, %s", a, a, from.at)
 		t.add("mad.wide.u32 %s, %s, 16, %s", a, unit, a)
-		s := t.get("r", "mad.lo.u32", "%s, %d, %s", row, g.pitch(), to)
+		s := t.get("r", "mad.lo.u32", "%s, %d, %s", row, pitch, to)
 		t.add("mad.lo.u32 %s, %s, 16, %s", s, unit, s)
 		guard := ""
 		if i+g.threads() > rows*units {
@@ -169,6 +186,10 @@ func (g *attending) copyRows(from rowsAt, first string, rows int, to string) {
 func (g *attending) loadQueries() {
 	t := g.text
 	g.copyRows(g.q, g.first, g.attentionText.queries(), g.base)
+	if x := g.attentionText; x.Grid.Rel {
+		to := t.get("r", "add.u32", "%s, %d", g.base, x.operands())
+		g.copyUnits(g.terms, g.first, x.queries(), x.Grid.pitch()/4, 4*x.Grid.termPitch(), to)
+	}
 	t.add("cp.async.commit_group")
 	t.add("cp.async.wait_group 0")
 	t.add("bar.sync 0")
@@ -200,9 +221,7 @@ func (g *attending) loadQueries() {
 func (g *attending) loop() {
 	t := g.text
 	col := t.get("r", "shl.b32", "%s, 1", g.quad) // of the thread in a fragment
-	if g.hoisted() {
-		g.keepTerms(col)
-	}
+	g.keepTerms()
 	key := t.get("r", "mov.u32", "%s", g.from) // the first of the next tile
 	number := t.get("r", "shr.u32", "%s, 6", key)
 	load := func(to string) {
@@ -266,11 +285,7 @@ func (g *attending) multiplyKeys(at string) {
 	}
 }
 
-func (g *attending) multiply(sums, a, b []string) {
-	list := strings.Join(sums, ", ")
-	g.text.add("mma.sync.aligned.m16n8k16.row.col.f32.%[1]v.%[1]v.f32 {%[2]s}, {%[3]s}, {%[4]s}, {%[2]s}", g.Type, list,
-		strings.Join(a, ", "), strings.Join(b, ", "))
-}
+func (g *attending) multiply(sums, a, b []string) { g.mma(g.Type, sums, a, b) }
 
 // ofRow returns the registers of a row among those of fragments.
 func ofRow(all []string, i int) (out []string) {

@@ -16,14 +16,14 @@ var packGridWGSL string
 var _ = register("grid_attention", func(d Device) (kernels.Own, bool) {
 	return kernels.Own{
 		Shaders: func(n *ir.Node, l kernels.Limits) []kernels.Shader {
-			g, ok := gridOf(n, l)
+			g, ok := d.gridOf(n, l)
 			if !ok {
 				return nil
 			}
 			return g.shaders()
 		},
 		Scratch: func(n *ir.Node, l kernels.Limits) int64 {
-			g, _ := gridOf(n, l)
+			g, _ := d.gridOf(n, l)
 			return g.begin + 3*g.part
 		},
 	}, d.Capability >= 80
@@ -33,10 +33,9 @@ var _ = register("grid_attention", func(d Device) (kernels.Own, bool) {
 type grid struct {
 	attentionText
 	scale   float32
-	windows int64            // of all batch elements
-	begin   int64            // of the packed operands in scratch memory
-	part    int64            // bytes of each of them
-	terms   []kernels.Shader // the shader for relative positions, if there is one
+	windows int64 // of all batch elements
+	begin   int64 // of the packed operands in scratch memory, after the terms for relative positions
+	part    int64 // bytes of each of them
 }
 
 const (
@@ -46,7 +45,7 @@ const (
 )
 
 // gridOf returns the attention of a node, or false if it does not run on matrix units.
-func gridOf(n *ir.Node, l kernels.Limits) (g grid, ok bool) {
+func (d Device) gridOf(n *ir.Node, l kernels.Limits) (g grid, ok bool) {
 	a, isGrid := n.Attrs.(op.GridAttentionAttrs)
 	g.Type = narrow(l)
 	if !isGrid || g.Type == 0 || n.Type.DType != dtype.F32 {
@@ -70,12 +69,15 @@ func gridOf(n *ir.Node, l kernels.Limits) (g grid, ok bool) {
 	g.scale = float32(a.EffectiveScale(s.D) * math.Log2E)
 	g.windows = s.B.Const * s.NH * s.NW
 	if s.Positional {
-		terms, bytes, pitch, ok := kernels.GridTerms(n, l)
-		if !ok {
+		g.Grid.Rel = true
+		g.begin = (4*g.windows*s.Heads*s.WH*s.WW*int64(g.Grid.pitch()) + 255) &^ 255
+		if g.shared() > d.Shared {
+			g.Warps = 4
+		}
+		if s.WW > keysOfTile || g.shared() > d.Shared || g.related(0).shared() > d.Shared ||
+			g.related(1).shared() > d.Shared {
 			return g, false
 		}
-		g.terms, g.begin = []kernels.Shader{terms}, (bytes+255)&^255
-		g.Grid.Rel, g.Grid.Pitch = true, pitch
 	}
 	g.part = 2 * g.windows * s.Heads * s.WH * s.WW * s.D
 	return g, g.begin+3*g.part <= mostBytes
@@ -122,5 +124,36 @@ func (g grid) shaders() []kernels.Shader {
 		},
 		Groups: func(*kernels.Call) int { return blocks },
 	}
-	return append(g.terms, pack, attend)
+	if !g.Grid.Rel {
+		return []kernels.Shader{pack, attend}
+	}
+	return []kernels.Shader{pack, g.relate(0), g.relate(1), attend}
+}
+
+func (g grid) related(axis int) relText {
+	return relText{Type: g.Type, D: g.D, Axis: axis, Grid: g.Grid}
+}
+
+// relate returns the shader for the relative position terms along an axis.
+func (g grid) relate(axis int) kernels.Shader {
+	x := g.related(axis)
+	groups := int(g.windows) * g.Grid.Heads
+	bindings := []kernels.Binding{{Name: "packed", Operand: kernels.Scratch, DType: dtype.U32},
+		{Name: "vectors", Operand: op.GridAttentionRH + axis, DType: dtype.F32}}
+	return kernels.Shader{
+		Name: "relative positions", Consts: x, Bindings: bindings, Fields: relFields,
+		Source: func(views []kernels.View) (string, error) {
+			var err error
+			x := x
+			x.Skips, err = skips(bindings, views)
+			return x.text(), err
+		},
+		Params: func(c *kernels.Call) []uint32 {
+			if empty(c) {
+				return nil
+			}
+			return []uint32{uint32(x.blocks(groups)), uint32(groups * x.across()), uint32(g.begin / 16)}
+		},
+		Groups: func(*kernels.Call) int { return x.blocks(groups) },
+	}
 }

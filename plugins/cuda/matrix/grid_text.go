@@ -2,19 +2,57 @@ package matrix
 
 import "strconv"
 
-// gridText has the sizes of grid_attention, which are static. A group is a head of a window.
+// gridText has the sizes of grid_attention, which are static. A group is a head of a window. With relative positions,
+// rows of keys are widened to 8, 16, 32 or 64 keys, so that a tile has whole rows, and each of its columns has the same
+// place in its row in all tiles.
 type gridText struct {
 	GH, GW, WH, WW, NH, NW, Heads int
-	Rel                           bool // relative position terms, see kernels.GridTerms
-	Pitch                         int  // numbers from one term to the next
+	Rel                           bool // relative position terms, see relText
 }
 
 func (g gridText) tokens() int  { return g.WH * g.WW }
 func (g gridText) padded() bool { return g.GH%g.WH != 0 || g.GW%g.WW != 0 }
 
-// hoisted reports whether a tile is a row of the window. Then the terms of its columns are the same in all tiles, and
-// each thread keeps those that it needs in shared memory.
-func (x attentionText) hoisted() bool { return x.Grid.Rel && x.Grid.WW == keysOfTile }
+// wide is the number of keys to which a row is widened.
+func (g gridText) wide() int {
+	n := 8
+	for n < g.WW {
+		n *= 2
+	}
+	return n
+}
+
+// keys is the number of keys, with those that widen rows.
+func (g gridText) keys() int {
+	if g.Rel {
+		return g.WH * g.wide()
+	}
+	return g.tokens()
+}
+
+// lines is the number of rows in a tile of keys.
+func (g gridText) lines() int { return keysOfTile / g.wide() }
+
+// rowTerms is the number of terms of rows of keys; pitch is that of all terms of a query.
+func (g gridText) rowTerms() int {
+	unit := max(4, g.lines())
+	return ceilDiv(g.WH, unit) * unit
+}
+
+func (g gridText) pitch() int { return g.rowTerms() + g.wide() }
+
+// termPitch is the number of words from the terms of a query to those of the next one in shared memory. Four queries
+// are in different banks.
+func (g gridText) termPitch() int {
+	n := g.pitch()
+	for n%32 != 8 {
+		n += 4
+	}
+	return n
+}
+
+// inRegisters reports whether threads keep the terms of columns in registers.
+func (g gridText) inRegisters() bool { return g.wide() <= 32 }
 
 // placeWindow finds the group and the queries of the block, and the operands.
 func (g *attending) placeWindow(skip func(i int) int64) {
@@ -22,7 +60,6 @@ func (g *attending) placeWindow(skip func(i int) int64) {
 	packed := g.binding(0, skip(0))
 	g.y = g.binding(1, skip(1))
 	g.p = g.words(g.binding(2, 0), attentionFields)
-	g.rel = packed // the terms are at the beginning of the scratch memory
 	number := g.placeBlock()
 	tokens := g.Grid.tokens()
 	tiles := ceilDiv(tokens, g.attentionText.queries())
@@ -33,10 +70,16 @@ func (g *attending) placeWindow(skip func(i int) int64) {
 	of := t.get("d", "mul.wide.u32", "%s, %d", g.group, 2*g.D*tokens)
 	t.add("add.u64 %s, %s, %s", at, at, of)
 	pitch, count := strconv.Itoa(2*g.D), strconv.Itoa(tokens)
-	g.q = rowsAt{at, pitch, count}
-	g.k = rowsAt{t.get("d", "mad.wide.u32", "%s, 16, %s", g.p["part"], at), pitch, count}
-	g.v = rowsAt{t.get("d", "mad.wide.u32", "%s, 16, %s", g.p["part"], g.k.at), pitch, count}
-	g.from, g.to = "0", count
+	g.q = rowsAt{at, pitch, count, false}
+	widened := g.Grid.Rel && g.Grid.wide() != g.Grid.WW
+	g.k = rowsAt{t.get("d", "mad.wide.u32", "%s, 16, %s", g.p["part"], at), pitch, count, widened}
+	g.v = rowsAt{t.get("d", "mad.wide.u32", "%s, 16, %s", g.p["part"], g.k.at), pitch, count, widened}
+	g.from, g.to = "0", strconv.Itoa(g.Grid.keys())
+	if g.Grid.Rel { // the terms are at the beginning of the scratch memory
+		terms := t.get("d", "mul.wide.u32", "%s, %d", g.group, 4*g.Grid.pitch()*tokens)
+		t.add("add.u64 %s, %s, %s", terms, terms, packed)
+		g.terms = rowsAt{terms, strconv.Itoa(4 * g.Grid.pitch()), count, false}
+	}
 	g.rows()
 }
 
@@ -49,8 +92,6 @@ func (g *attending) rows() {
 	top, left := t.get("r", "div.u32", "%s, %d", w, s.NW), t.get("r", "rem.u32", "%s, %d", w, s.NW)
 	t.add("mul.lo.u32 %s, %s, %d", top, top, s.WH)
 	t.add("mul.lo.u32 %s, %s, %d", left, left, s.WW)
-	width := t.get("r", "sub.u32", "%d, %s", s.GW, left)
-	t.add("min.u32 %s, %s, %d", width, width, s.WW) // of the window inside the grid
 	row := g.rowOfThread()
 	for i := range g.row {
 		r := &g.row[i]
@@ -66,36 +107,37 @@ func (g *attending) rows() {
 		r.out = t.get("d", "mul.wide.u32", "%s, %d", place, 4*g.D)
 		t.add("add.u64 %s, %s, %s", r.out, r.out, g.y)
 		if s.Rel {
-			number := t.get("r", "mad.lo.u32", "%s, %s, %s", y, width, x)
-			t.add("@!%s mov.u32 %s, 0", r.in, number)
-			r.terms = t.get("d", "mul.wide.u32", "%s, %d", g.group, 4*s.Pitch*(s.WH+s.WW))
-			t.add("add.u64 %s, %s, %s", r.terms, r.terms, g.rel)
-			t.add("mad.wide.u32 %s, %s, 4, %s", r.terms, number, r.terms)
+			mine := t.get("r", "sub.u32", "%s, %s", q, g.first)
+			r.terms = t.get("r", "mad.lo.u32", "%s, %d, %s", mine, 4*s.termPitch(), g.base)
+			t.add("add.u32 %s, %s, %d", r.terms, r.terms, g.operands())
 		}
 	}
 }
 
-// term loads a relative position term of a row.
-func (g *attending) term(r attendingRow, number string) string {
-	t := g.text
-	at := t.get("d", "mad.wide.u32", "%s, %d, %s", number, 4*g.Grid.Pitch, r.terms)
-	return t.get("f", "ld.global.f32", "[%s]", at)
+// columnTerms returns the registers with the terms of row i for fragment j of a tile.
+func (g *attending) columnTerms(j, i int) [2]string {
+	t, s := g.text, g.Grid
+	j %= s.wide() / 8
+	if s.inRegisters() && g.columns[i][j][0] != "" {
+		return g.columns[i][j]
+	}
+	c := [2]string(t.regs("f", 2))
+	at := t.get("r", "mad.lo.u32", "%s, 8, %s", g.quad, g.row[i].terms)
+	t.add("ld.shared.v2.f32 {%s, %s}, [%s+%d]", c[0], c[1], at, 4*(s.rowTerms()+8*j))
+	if s.inRegisters() {
+		g.columns[i][j] = c
+	}
+	return c
 }
 
-// keptAt is the offset of the terms of row i for the columns of fragment j.
-func (g *attending) keptAt(j, i int) int { return g.operands() + (2*j+i)*8*g.threads() }
-
-// keepTerms keeps the terms of columns in shared memory.
-func (g *attending) keepTerms(col string) {
-	t, s := g.text, g.Grid
-	g.kept = t.get("r", "mad.lo.u32", "%s, 8, %s", g.tid, g.base)
-	for j := range keysOfTile / 8 {
-		for i, r := range g.row {
-			var both [2]string
-			for e := range both {
-				both[e] = g.term(r, t.get("r", "add.u32", "%s, %d", col, s.WH+8*j+e))
-			}
-			t.add("st.shared.v2.f32 [%s+%d], {%s, %s}", g.kept, g.keptAt(j, i), both[0], both[1])
+// keepTerms loads the terms of columns, if they are kept in registers.
+func (g *attending) keepTerms() {
+	if !g.Grid.Rel || !g.Grid.inRegisters() {
+		return
+	}
+	for i := range g.row {
+		for j := range g.Grid.wide() / 8 {
+			g.columnTerms(j, i)
 		}
 	}
 }
@@ -103,50 +145,37 @@ func (g *attending) keepTerms(col string) {
 // weigh scales the scores of a tile, and adds the terms.
 func (g *attending) weigh(number, col string) {
 	t, s := g.text, g.Grid
-	var along [2]string // terms of the tile's row
-	if g.hoisted() {
+	if s.Rel {
 		for i, r := range g.row {
-			along[i] = g.term(r, number)
+			at := t.get("r", "mad.lo.u32", "%s, %d, %s", number, 4*s.lines(), r.terms)
+			along := t.regs("f", s.lines())
+			for y, f := range along {
+				t.add("ld.shared.f32 %s, [%s+%d]", f, at, 4*y)
+			}
+			for j := range keysOfTile / 8 {
+				column := g.columnTerms(j, i)
+				for e := range 2 {
+					sum := t.get("f", "add.f32", "%s, %s", along[8*j/s.wide()], column[e])
+					score := g.scores[4*j+2*i+e]
+					t.add("fma.rn.f32 %s, %s, %s, %s", score, score, g.p["scale"], sum)
+				}
+			}
 		}
+		return
+	}
+	for _, score := range g.scores {
+		t.add("mul.f32 %s, %s, %s", score, score, g.p["scale"])
+	}
+	if s.tokens()%keysOfTile == 0 {
+		return
 	}
 	first := t.get("r", "mad.lo.u32", "%s, %d, %s", number, keysOfTile, col)
 	for j := range keysOfTile / 8 {
-		var columns [2][2]string // terms of the columns, by row
-		if g.hoisted() {
-			for i := range columns {
-				c := t.regs("f", 2)
-				t.add("ld.shared.v2.f32 {%s, %s}, [%s+%d]", c[0], c[1], g.kept, g.keptAt(j, i))
-				columns[i] = [2]string(c)
-			}
-		}
 		for e := range 2 {
 			key := t.get("r", "add.u32", "%s, %d", first, 8*j+e)
-			var terms [2]string
-			if s.Rel && !g.hoisted() {
-				in := t.get("r", "min.u32", "%s, %d", key, s.tokens()-1)
-				y, x := t.get("r", "div.u32", "%s, %d", in, s.WW), t.get("r", "rem.u32", "%s, %d", in, s.WW)
-				t.add("add.u32 %s, %s, %d", x, x, s.WH)
-				for i, r := range g.row {
-					terms[i] = t.get("f", "add.f32", "%s, %s", g.term(r, y), g.term(r, x))
-				}
-			}
+			past := t.get("p", "setp.ge.u32", "%s, %d", key, s.tokens())
 			for i := range 2 {
-				score := g.scores[4*j+2*i+e]
-				switch {
-				case g.hoisted():
-					sum := t.get("f", "add.f32", "%s, %s", along[i], columns[i][e])
-					t.add("fma.rn.f32 %s, %s, %s, %s", score, score, g.p["scale"], sum)
-				case s.Rel:
-					t.add("fma.rn.f32 %s, %s, %s, %s", score, score, g.p["scale"], terms[i])
-				default:
-					t.add("mul.f32 %s, %s, %s", score, score, g.p["scale"])
-				}
-			}
-			if s.tokens()%keysOfTile != 0 {
-				past := t.get("p", "setp.ge.u32", "%s, %d", key, s.tokens())
-				for i := range 2 {
-					t.add("@%s mov.f32 %s, 0fFF800000", past, g.scores[4*j+2*i+e])
-				}
+				t.add("@%s mov.f32 %s, 0fFF800000", past, g.scores[4*j+2*i+e])
 			}
 		}
 	}

@@ -26,6 +26,7 @@ type Device struct {
 	// Tests set these.
 	Tile   *Tile // of products; nil for the kernel's choice
 	Splits int   // parts into which their K is divided; 0 for the kernel's choice
+	Small  bool  // products at f32 are divided into terms however small they are
 }
 
 // kernel makes a device's kernel for an op, or returns false if the device lacks what it needs.

@@ -114,8 +114,8 @@ func TestAttention(t *testing.T) {
 		grid, window, heads, d int
 		rel                    bool
 		shaders                int
-	}{{64, 0, 2, 64, true, 3}, {32, 14, 2, 80, true, 3}, {16, 8, 1, 128, false, 2}, {16, 8, 1, 12, false, 0},
-		{6, 0, 1, 64, false, 0}} {
+	}{{64, 0, 2, 64, true, 4}, {32, 14, 2, 80, true, 4}, {16, 8, 1, 128, false, 2}, {16, 8, 1, 12, false, 0},
+		{6, 0, 1, 64, false, 0}, {65, 0, 1, 64, true, 0}} {
 		g := ir.NewGraph("g")
 		typ := func(dims ...int) ir.Type {
 			var out []int64
@@ -166,7 +166,7 @@ func TestSplits(t *testing.T) {
 func TestTiles(t *testing.T) {
 	for name, d := range devices {
 		for _, s := range [][2]int{{1, 1}, {64, 64}, {512, 2048}, {4096, 4096}} {
-			tile, _ := d.choose(s[0], s[1], 1)
+			tile, _ := d.choose(d.tiles(), s[0], s[1], 1)
 			if d.Capability < 80 {
 				if tile.M != 0 {
 					t.Errorf("%s has a tile", name)

@@ -51,7 +51,7 @@ func (g *attending) placePlain(skip func(i int) int64) (bindings int) {
 		n := t.get("r", "mad.lo.u32", "%s, %s, %s", batch, g.p[name+"_b"], g.p[name+"_at"])
 		t.add("mad.lo.u32 %s, %s, %s, %s", n, head, g.p[name+"_h"], n)
 		return rowsAt{t.get("d", "mad.wide.u32", "%s, 16, %s", n, from), t.get("r", "shl.b32", "%s, 4", g.p[name+"_s"]),
-			count}
+			count, false}
 	}
 	g.offset = t.get("r", "mov.u32", "%s", g.p["offset"])
 	if x.Position {

@@ -17,8 +17,9 @@ var (
 	_ = register("dequant_matmul", products)
 )
 
-// products runs matrix products at precisions bf16 and f16. Operands that are not rows of that type along K are first
-// written to scratch memory in that form, so that one kernel runs products of all types and layouts.
+// products runs matrix products at precisions bf16 and f16, and those at f32 as products of terms in bf16. Operands
+// that are not rows of that type along K are first written to scratch memory in that form, so that one kernel runs
+// products of all types and layouts.
 func products(d Device) (kernels.Own, bool) {
 	return kernels.Own{
 		Shaders: func(n *ir.Node, l kernels.Limits) []kernels.Shader {
@@ -45,6 +46,9 @@ func products(d Device) (kernels.Own, bool) {
 // leastWork is the least number of products of numbers for which rounding operands first is worth it.
 const leastWork = 1 << 18
 
+// leastTermsWork is leastWork at f32, where products of terms replace products with fma.
+const leastTermsWork = 1 << 28
+
 // mostBytes is the largest size of an operand. It lies in one binding.
 const mostBytes = 2<<30 - 1<<12
 
@@ -54,6 +58,7 @@ type product struct {
 	device      Device
 	node        *ir.Node
 	typ         dtype.DType // to which operands are rounded
+	exact       bool        // they are divided into terms instead
 	left, right operand
 	list        []plan
 	sums        int64 // where sums over parts of K begin in scratch memory
@@ -64,7 +69,8 @@ type operand struct {
 	node    int // operand index
 	across  bool
 	shared  bool  // all products have the same matrix
-	packed  bool  // it is rounded and copied to scratch memory
+	terms   int   // of each value: 1 if it is rounded
+	packed  bool  // it is rounded, or divided into terms, and copied to scratch memory
 	begin   int64 // in scratch memory
 	scratch int64 // bytes in scratch memory
 	kept    int64 // bytes in memory that is kept, if the operand is a weight
@@ -74,12 +80,19 @@ type operand struct {
 func (d Device) productOf(n *ir.Node, l kernels.Limits) (x product, ok bool) {
 	p, ok := kernels.ProductOf(n)
 	x.typ = narrow(l)
+	if l.Precision == "" && d.TermTiles() != nil {
+		x.typ, x.exact = dtype.BF16, true
+	}
 	if !ok || x.typ == 0 || n.Type.DType != dtype.F32 || activations[p.Act] == nil {
 		return x, false
 	}
 	x.Product, x.device, x.node = p, d, n
 	most := p.Largest(n)
-	if int64(most.M)*int64(most.N)*int64(most.K)*int64(most.Count) < leastWork {
+	least := int64(leastWork)
+	if x.exact && !d.Small {
+		least = leastTermsWork
+	}
+	if int64(most.M)*int64(most.N)*int64(most.K)*int64(most.Count) < least {
 		return x, false
 	}
 	for i, across := range []bool{p.TransA, !p.TransB} {
@@ -120,9 +133,13 @@ func (p product) operand(i int, across bool, most kernels.ProductSizes, keeps bo
 	}
 	k := t.Shape[t.Rank()-1]
 	whole := k.IsStatic() && k.Const%depth == 0
+	o.terms = 1
+	if p.exact {
+		o.terms = termsOf(t.DType)
+	}
 	o.packed = t.DType != p.typ || across || !whole || !kernels.BeginsAt(in, 16)
 	if o.packed {
-		bytes := (2*int64(count)*int64(rows)*int64(padded(most.K)) + 255) &^ 255
+		bytes := (2*int64(o.terms)*int64(count)*int64(rows)*int64(padded(most.K)) + 255) &^ 255
 		if keeps && i == 1 && !t.DType.IsPacked() && kernels.IsWeight(in) {
 			o.kept = bytes
 		} else {
@@ -202,7 +219,10 @@ func (p product) pack(o operand) kernels.Shader {
 	}
 	return kernels.Shader{
 		Name: "operand", Body: packWGSL, Once: o.kept > 0,
-		Consts:   struct{ Fours, Across bool }{fours, o.across},
+		Consts: struct {
+			Fours, Across bool
+			Terms         int
+		}{fours, o.across, o.terms},
 		Bindings: []kernels.Binding{x, {Name: "y", Operand: o.memory(), Vec: 4, DType: p.typ}},
 		Fields:   []string{"rows", "lines", "quads", "k_size", "matrix", "line", "step", "begin"},
 		Params: func(c *kernels.Call) []uint32 {
@@ -225,8 +245,9 @@ func (p product) pack(o operand) kernels.Shader {
 // multiply returns the shaders of the product itself, for the numbers of rows of a plan.
 func (p product) multiply(l plan) []kernels.Shader {
 	columns := p.node.Type.Shape[p.node.Type.Rank()-1]
-	x := productText{Tile: l.Tile, Type: p.typ, Act: p.Act, Bias: p.Bias >= 0, Residual: p.Residual >= 0,
-		Pairs: columns.IsStatic() && columns.Const%2 == 0}
+	x := productText{Tile: l.Tile, Type: p.typ, Terms: p.terms(), Act: p.Act, Bias: p.Bias >= 0,
+		Residual: p.Residual >= 0,
+		Pairs:    columns.IsStatic() && columns.Const%2 == 0}
 	var bindings []kernels.Binding
 	add := func(name string, operand int, d dtype.DType) {
 		bindings = append(bindings, kernels.Binding{Name: name, Operand: operand, DType: d})
@@ -266,6 +287,25 @@ func (p product) multiply(l plan) []kernels.Shader {
 	return []kernels.Shader{s}
 }
 
+// terms returns productText.Terms.
+func (p product) terms() (n [2]int) {
+	if p.exact {
+		n = [2]int{p.left.terms, p.right.terms}
+	}
+	return n
+}
+
+// termsOf returns the number of terms in bf16 that values of a type have.
+func termsOf(d dtype.DType) int {
+	switch d {
+	case dtype.BF16:
+		return 1
+	case dtype.F16:
+		return 2
+	}
+	return 3
+}
+
 // source returns the function that makes the text of a shader with these bindings.
 func (x productText) source(bindings []kernels.Binding) func(views []kernels.View) (string, error) {
 	return func(views []kernels.View) (string, error) {
@@ -282,10 +322,11 @@ func (p product) params(l plan, s kernels.ProductSizes) []uint32 {
 	out := []uint32{uint32(l.groups(s.M, s.N, s.Count*l.splits)), uint32(s.M), uint32(s.N), uint32(k / depth)}
 	for _, o := range []operand{p.left, p.right} {
 		r := o.stored(s)
-		row, matrix := padded(s.K)/8, r.lines*padded(s.K)/8
+		row := o.terms * padded(s.K) / 8
+		matrix := r.lines * row
 		switch {
 		case l.splits > 1:
-			matrix = k / 8
+			matrix = o.terms * k / 8
 		case r.matrices == 1:
 			matrix = 0
 		}

@@ -13,7 +13,8 @@ type productText struct {
 	Type           dtype.DType // of the operands
 	Act            string
 	Bias, Residual bool
-	Pairs          bool // the number of columns is even
+	Pairs          bool   // the number of columns is even
+	Terms          [2]int // of the operands' values, at most three; 0 and 0: operands are rounded. See terms_text.go.
 	Skips          []int64
 }
 
@@ -33,12 +34,14 @@ type generated struct {
 	p                     map[string]string
 	a, b, bias, add, y    string
 	tid, lane             string
-	row, col, matrix      string // first row and column of the tile, and the number of the product
-	from                  []string
-	to                    string // offset in a stage of the thread's first unit
-	base                  string // of the stages in shared memory
-	loads, stage, loading string // parts loaded; offsets of the stages that are computed and loaded
+	row, col, matrix      string      // first row and column of the tile, and the number of the product
+	begin                 [2]string   // of the operands
+	from                  [2][]string // what the thread loads next, by operand
+	to                    string      // offset in a stage of the thread's first unit
+	base                  string      // of the stages in shared memory
+	loads, stage, loading string      // parts loaded; offsets of the stages that are computed and loaded
 	acc                   []string
+	turns                 *turns // of products of terms
 }
 
 func (x productText) text() string {
@@ -71,7 +74,12 @@ func (x productText) text() string {
 	for _, r := range g.acc {
 		g.text.add("mov.f32 %s, 0f00000000", r)
 	}
-	g.loop()
+	if x.Terms[0] > 0 {
+		g.sumTerms()
+		g.repair()
+	} else {
+		g.loop()
+	}
 	g.finishSums()
 	g.text.add("ret")
 	target := "sm_80"
@@ -122,7 +130,7 @@ func (g *generated) placeTile() {
 func (g *generated) addresses() {
 	t := g.text
 	unit, row := t.get("r", "and.b32", "%s, 7", g.tid), t.get("r", "shr.u32", "%s, 3", g.tid)
-	for _, o := range []struct {
+	for operand, o := range []struct {
 		name, at, first, size string
 		rows                  int
 	}{{"a", g.a, g.row, g.p["m"], g.M}, {"b", g.b, g.col, g.p["n"], g.N}} {
@@ -131,7 +139,8 @@ func (g *generated) addresses() {
 		m := t.get("d", "mul.wide.u32", "%s, %s", g.matrix, g.p[o.name+"_matrix"])
 		t.add("shl.b64 %s, %s, 4", m, m)
 		t.add("add.u64 %s, %s, %s", begin, begin, m)
-		t.add("mad.wide.u32 %s, %s, 16, %s", begin, unit, begin)
+		g.begin[operand] = begin
+		begin = t.get("d", "mad.wide.u32", "%s, 16, %s", unit, begin)
 		for i := 0; i < o.rows; i += g.threads() / 8 {
 			r := t.get("r", "add.u32", "%s, %s", o.first, row)
 			t.add("add.u32 %s, %s, %d", r, r, i)
@@ -139,7 +148,7 @@ func (g *generated) addresses() {
 			at := t.get("d", "mul.wide.u32", "%s, %s", r, g.p[o.name+"_row"])
 			t.add("shl.b64 %s, %s, 4", at, at)
 			t.add("add.u64 %s, %s, %s", at, at, begin)
-			g.from = append(g.from, at)
+			g.from[operand] = append(g.from[operand], at)
 		}
 	}
 	low := t.get("r", "and.b32", "%s, 7", row)
@@ -157,11 +166,22 @@ func (g *generated) addresses() {
 // load starts to load the next part, if there is one.
 func (g *generated) load() {
 	t := g.text
-	more := t.get("p", "setp.lt.u32", "%s, %s", g.loads, g.p["parts"])
+	all := g.p["parts"]
+	if g.turns != nil {
+		all = g.turns.all
+	}
+	more := t.get("p", "setp.lt.u32", "%s, %s", g.loads, all)
 	to := t.get("r", "add.u32", "%s, %s", g.to, g.loading)
-	for i, from := range g.from {
-		t.add("@%s cp.async.cg.shared.global [%s+%d], [%s], 16", more, to, i*g.threads()*16, from)
-		t.add("add.u64 %s, %s, %d", from, from, 2*depth)
+	offset := 0
+	for i, list := range g.from {
+		for _, from := range list {
+			t.add("@%s cp.async.cg.shared.global [%s+%d], [%s], 16", more, to, offset, from)
+			t.add("add.u64 %s, %s, %d", from, from, 2*depth*max(1, g.Terms[i]))
+			offset += g.threads() * 16
+		}
+	}
+	if g.turns != nil {
+		g.turn()
 	}
 	t.add("cp.async.commit_group")
 	t.add("add.u32 %s, %s, 1", g.loads, g.loads)
@@ -191,44 +211,61 @@ func (g *generated) loop() {
 	if g.Warpgroup {
 		multiply = g.warpgroups()
 	}
-	done := t.get("r", "mov.u32", "0")
-	again, end := t.label(), t.label()
-	t.place(again)
-	over := t.get("p", "setp.ge.u32", "%s, %s", done, g.p["parts"])
-	t.add("@%s bra.uni %s", over, end)
-	t.add("cp.async.wait_group %d", ahead-1)
-	if g.Warpgroup {
-		t.add("fence.proxy.async.shared::cta")
-	}
-	t.add("bar.sync 0")
-	if g.Warpgroup {
-		multiply()
-		t.add("wgmma.wait_group.sync.aligned 1")
-		g.load()
-	} else {
-		g.load()
-		multiply()
-	}
-	g.next(g.stage)
-	t.add("add.u32 %s, %s, 1", done, done)
-	t.add("bra.uni %s", again)
-	t.place(end)
+	g.each(g.p["parts"], ahead, func() {
+		if g.Warpgroup {
+			multiply(g.acc, false, 0, steps)
+			t.add("wgmma.wait_group.sync.aligned 1")
+			g.load()
+		} else {
+			g.load()
+			multiply(g.acc, false, 0, steps)
+		}
+	})
 	if g.Warpgroup {
 		t.add("wgmma.wait_group.sync.aligned 0")
 	}
 	t.add("cp.async.wait_all")
 }
 
-// warpgroups returns a function that multiplies the part in the current stage. Matrix descriptors are those of PTX for
-// rows of 128 bytes with the swizzle of 128 bytes: the address, 1024 bytes between groups of eight rows.
-func (g *generated) warpgroups() func() {
+// each repeats what is done with a part, count times, when the part is in shared memory. ahead is the number of parts
+// that are loaded before they are used.
+func (g *generated) each(count string, ahead int, do func()) {
+	t := g.text
+	done := t.get("r", "mov.u32", "0")
+	again, end := t.label(), t.label()
+	t.place(again)
+	over := t.get("p", "setp.ge.u32", "%s, %s", done, count)
+	t.add("@%s bra.uni %s", over, end)
+	t.add("cp.async.wait_group %d", ahead-1)
+	if g.Warpgroup {
+		t.add("fence.proxy.async.shared::cta")
+	}
+	t.add("bar.sync 0")
+	do()
+	g.next(g.stage)
+	t.add("add.u32 %s, %s, 1", done, done)
+	t.add("bra.uni %s", again)
+	t.place(end)
+}
+
+// steps is the number of values of K in a stage, in units of 16.
+const steps = depth / 16
+
+// warpgroups returns a function that multiplies steps [from, to) of the part in the current stage and adds them to
+// sums. If fresh is set, it sets the sums to them instead. Matrix descriptors are those of PTX for rows of 128 bytes
+// with the swizzle of 128 bytes: the address, 1024 bytes between groups of eight rows.
+func (g *generated) warpgroups() func(sums []string, fresh bool, from, to int) {
 	t := g.text
 	group := t.get("r", "shr.u32", "%s, 7", g.tid)
 	group = t.uniform(group)
 	high := t.get("d", "mov.b64", "0x4000004000010000")
 	first := t.get("r", "mad.lo.u32", "%s, %d, %s", group, 64*2*depth, g.base)
 	always := t.get("p", "setp.eq.u32", "0, 0")
-	return func() {
+	never := ""
+	if g.Terms[0] > 0 {
+		never = t.get("p", "setp.ne.u32", "0, 0")
+	}
+	return func(sums []string, fresh bool, from, to int) {
 		describe := func(at string, offset int) string {
 			r := t.get("r", "add.u32", "%s, %s", at, g.stage)
 			if offset > 0 {
@@ -240,13 +277,17 @@ func (g *generated) warpgroups() func() {
 		}
 		a, b := describe(first, 0), describe(g.base, g.M*2*depth)
 		t.add("wgmma.fence.sync.aligned")
-		for k := range depth / 16 {
-			if k > 0 {
-				t.add("add.u64 %s, %s, 2", a, a)
-				t.add("add.u64 %s, %s, 2", b, b)
+		for k, by := from, 2*from; k < to; k, by = k+1, 2 {
+			if by > 0 {
+				t.add("add.u64 %s, %s, %d", a, a, by)
+				t.add("add.u64 %s, %s, %d", b, b, by)
+			}
+			adds := always
+			if fresh && k == from {
+				adds = never
 			}
 			t.add("wgmma.mma_async.sync.aligned.m64n%dk16.f32.%[2]v.%[2]v {%[3]s}, %[4]s, %[5]s, %[6]s, 1, 1, 0, 0", g.N,
-				g.Type, strings.Join(g.acc, ", "), a, b, always)
+				g.Type, strings.Join(sums, ", "), a, b, adds)
 		}
 		t.add("wgmma.commit_group.sync.aligned")
 	}
@@ -258,7 +299,7 @@ func (t *text) uniform(value string) string {
 }
 
 // warps is like warpgroups, with warps: four for each 64 rows, each with a quarter of the columns.
-func (g *generated) warps() func() {
+func (g *generated) warps() func(sums []string, fresh bool, from, to int) {
 	if g.Warpgroup {
 		return nil
 	}
@@ -284,8 +325,8 @@ func (g *generated) warps() func() {
 	bHalf := t.get("r", "shr.u32", "%s, 3", g.lane)
 	t.add("and.b32 %s, %s, 1", bHalf, bHalf)
 	a, b := at(row, 0, aRow, aHalf), at(col, g.M*2*depth, bRow, bHalf)
-	return func() {
-		for k := range depth / 16 {
+	return func(_ []string, _ bool, from, to int) {
+		for k := from; k < to; k++ {
 			fragment := func(at string, i int) []string {
 				r := t.regs("r", 4)
 				t.add("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%s}, [%s+%d]", strings.Join(r, ", "), at,

@@ -49,7 +49,7 @@ func (p product) plans(most kernels.ProductSizes) []plan {
 
 // planFor returns the plan that is best for m rows.
 func (p product) planFor(most kernels.ProductSizes, m, from, to int) plan {
-	tile, time := p.device.choose(m, most.N, most.Count)
+	tile, time := p.choose(m, most.N, most.Count)
 	best := plan{tile, 1, from, to}
 	if !p.divisible(most) {
 		return best
@@ -60,20 +60,28 @@ func (p product) planFor(most kernels.ProductSizes, m, from, to int) plan {
 		return best
 	}
 	seconds := func(time float64, k int) float64 {
-		return 2e-12 * time * float64(k) * float64(p.device.Processors)
+		return 2e-12 * time * float64(k*max(1, passes(p.terms()))) * float64(p.device.Processors)
 	}
 	least := splitGain * seconds(time, parts*depth)
 	for s := 2; s <= mostSplits; s++ {
 		if parts%s != 0 || parts/s < 4 {
 			continue
 		}
-		tile, time := p.device.choose(m, most.N, s)
+		tile, time := p.choose(m, most.N, s)
 		took := seconds(time, parts/s*depth) + sumTime + 8*float64(s*m*most.N)*sumByteTime
 		if took < least {
 			best.Tile, best.splits, least = tile, s, took
 		}
 	}
 	return best
+}
+
+// choose returns the best tile and its time, see Device.choose.
+func (p product) choose(m, n, count int) (Tile, float64) {
+	if p.exact {
+		return p.device.choose(p.device.TermTiles(), m, n, count)
+	}
+	return p.device.choose(p.device.tiles(), m, n, count)
 }
 
 // divisible reports whether the K of the product may be divided.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/plugins/internal/gpu/kernels"
 )
 
@@ -105,6 +106,12 @@ func (t *text) words(at string, fields []string) map[string]string {
 		out[f] = t.get("r", "ld.global.nc.u32", "[%s+%d]", at, 4*i)
 	}
 	return out
+}
+
+// mma adds the product of fragments of 16x16 and 16x8 elements of 16 bits to sums.
+func (t *text) mma(typ dtype.DType, sums, a, b []string) {
+	t.add("mma.sync.aligned.m16n8k16.row.col.f32.%[1]v.%[1]v.f32 {%[2]s}, {%[3]s}, {%[4]s}, {%[2]s}", typ,
+		strings.Join(sums, ", "), strings.Join(a, ", "), strings.Join(b, ", "))
 }
 
 // skips returns the bytes to skip in each binding. The error says that a value lies in several windows, which kernels

@@ -47,6 +47,23 @@ var (
 	}
 )
 
+// TermTiles returns the shapes for products of terms, nil if fma is as fast: as far as is known on all but capability
+// 9.0. They have fewer blocks on a processor than others, because sums take twice as many registers.
+func (d Device) TermTiles() (out []Tile) {
+	if d.Capability != 90 {
+		return nil
+	}
+	for _, t := range d.tiles() {
+		if t.M*t.N == 128*128 {
+			t.Stages, t.Blocks, t.Rate = 5, 1, 450
+		}
+		if t.N <= 192 && t.shared() <= d.Shared {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
 // Tiles returns all shapes that a device can use, those for other devices, too.
 func (d Device) Tiles() []Tile {
 	out := d.tiles()
@@ -74,13 +91,14 @@ func (d Device) tiles() []Tile {
 	return out
 }
 
-// choose returns the tile with the least estimated time for count products of m x n, and that time: it is that of the
-// processor with the most blocks, for each value of K, in a unit that Device.Processors and Tile.Rate define.
-func (d Device) choose(m, n, count int) (best Tile, least float64) {
+// choose returns the tile of a list with the least estimated time for count products of m x n, and that time: it is
+// that of the processor with the most blocks, for each value of K, in a unit that Device.Processors and Tile.Rate
+// define.
+func (d Device) choose(list []Tile, m, n, count int) (best Tile, least float64) {
 	if d.Tile != nil {
 		return *d.Tile, 0
 	}
-	for _, t := range d.tiles() {
+	for _, t := range list {
 		// a block alone on a processor has all of its rate if one is as many as fit, otherwise somewhat more than its
 		// share
 		slots := d.Processors * t.Blocks

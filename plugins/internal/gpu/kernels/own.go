@@ -89,18 +89,3 @@ func Weights(name string, n *ir.Node, operand int) Binding { return weights(name
 
 // BeginsAt reports whether a value begins at a multiple of that many bytes.
 func BeginsAt(n *ir.Node, bytes int64) bool { return beginsAt(n, bytes) }
-
-// GridTerms returns the shader that computes the relative position terms of a grid_attention. It also returns the
-// scratch memory that they take at its beginning, and the number of values from one term to the next. The terms are in
-// units of log2(e), as f32 [B, windows, heads, wh+ww, pitch]: first those of the query's row with each row of keys,
-// then those of its column. Queries are the tokens of a window that are on the grid. ok is false if the node has no
-// such terms, or no shader for them.
-func GridTerms(n *ir.Node, l Limits) (s Shader, bytes int64, pitch int, ok bool) {
-	l.Own = nil
-	shaders := gridAttention(n, l)
-	g, err := gridSizes(n)
-	if err != nil || !g.Positional || len(shaders) != 2 {
-		return s, 0, 0, false
-	}
-	return shaders[0], relBytes(n, l), 4 * ceilDiv(int(g.WH*g.WW), 4), true
-}
