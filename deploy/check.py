@@ -1,6 +1,7 @@
 """check.py: validates the manifests of this folder against the schemas of Kubernetes and KServe.
 
-It needs kubectl, which applies kustomize, and pip install kubernetes-validate kserve 'kubernetes<32'. make test-deploy calls it.
+It needs kubectl, which applies kustomize, and pip install kubernetes-validate kserve 'kubernetes<32'. make test-deploy
+calls it.
 """
 
 import json, os, subprocess, sys, types

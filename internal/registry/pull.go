@@ -26,7 +26,8 @@ func (r *Repository) Pull(ctx context.Context, path string, progress func(done, 
 	verify func(path string) error) (string, error) {
 	path = atomicfile.Target(path)
 	if st, err := os.Stat(path); err == nil && !st.Mode().IsRegular() {
-		return "", diag.New(code.Output, path, "is not a regular file").WithHint("name a file, not a folder or a device")
+		return "", diag.New(code.Output, path, "is not a regular file").WithHint(
+			"name a file, not a folder or a device")
 	}
 	layer, pinned, err := r.layer(ctx)
 	if err != nil {
@@ -57,8 +58,8 @@ func openPart(ctx context.Context, part string) (*os.File, error) {
 	}
 	f, err := ctxio.OpenFile(ctx, part, os.O_RDWR|os.O_CREATE, 0o666)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, diag.New(code.Output, part, "cannot be written: there is no folder %s", filepath.Dir(part)).WithHint(
-			"make it first, or name another")
+		return nil, diag.New(code.Output, part, "cannot be written: there is no folder %s",
+			filepath.Dir(part)).WithHint("make it first, or name another")
 	}
 	if err != nil {
 		return nil, diag.New(code.OfWrite(err), part, "cannot be written: %w", err)
@@ -122,8 +123,8 @@ func (r *Repository) fetch(ctx context.Context, f *os.File, path string, layer o
 
 // wrong is the error for bytes that are not the layer's.
 func (r *Repository) wrong(have int64, layer ocispec.Descriptor) error {
-	return diag.New(code.Registry, r.ref, "the %d bytes that were fetched do not have the digest %s of the manifest", have,
-		layer.Digest).WithHint("fetch it again; if that does not help, the registry's copy is damaged")
+	return diag.New(code.Registry, r.ref, "the %d bytes that were fetched do not have the digest %s of the manifest",
+		have, layer.Digest).WithHint("fetch it again; if that does not help, the registry's copy is damaged")
 }
 
 // resume moves body to the byte after those that f has. If the registry does not send parts, it empties f.

@@ -63,7 +63,7 @@ func Open(ref string, plainHTTP bool) (*Repository, error) {
 	client.SetUserAgent("rlxc")
 	store, err := credentials.NewStoreFromDocker(credentials.StoreOptions{})
 	if err != nil {
-		return nil, diag.New(code.Registry, ref, "the configuration of Docker has no passwords that can be read (%w)", err)
+		return nil, diag.New(code.Registry, ref, "the passwords of Docker cannot be read (%w)", err)
 	}
 	client.Credential = credentials.Credential(store)
 	repo.Client = client
@@ -100,7 +100,8 @@ func (r *Repository) fail(err error, doing string) error {
 
 // Push stores size bytes of an artifact under the tag of the reference and returns a reference to it by digest. Bytes
 // that the repository already has are not sent. Pushing the same file again gives the same digest.
-func (r *Repository) Push(ctx context.Context, file io.ReaderAt, size int64, progress func(done int64)) (string, error) {
+func (r *Repository) Push(ctx context.Context, file io.ReaderAt, size int64, progress func(done int64)) (
+	string, error) {
 	if _, err := digest.Parse(r.repo.Reference.Reference); err == nil {
 		return "", diag.New(code.Registry, r.ref, "is a digest, which the registry computes itself").WithHint(
 			"push to a tag, such as %s/%s:v1", r.repo.Reference.Registry, r.repo.Reference.Repository)
@@ -137,6 +138,12 @@ func (r *Repository) at(d digest.Digest) string {
 	return fmt.Sprintf("%s/%s@%s", r.repo.Reference.Registry, r.repo.Reference.Repository, d)
 }
 
+// other is the error for a reference to something that push has not stored.
+func (r *Repository) other(format string, args ...any) error {
+	return diag.New(code.Registry, r.ref, "has "+format, args...).WithHint(
+		"name an artifact that rlxc push has stored, not a container image")
+}
+
 // layer returns the descriptor of the artifact that the reference means, and the reference by digest.
 func (r *Repository) layer(ctx context.Context) (layer ocispec.Descriptor, pinned string, err error) {
 	manifest, err := r.repo.Resolve(ctx, r.repo.Reference.Reference)
@@ -144,9 +151,8 @@ func (r *Repository) layer(ctx context.Context) (layer ocispec.Descriptor, pinne
 		return layer, "", r.fail(err, "looking up the reference")
 	}
 	if manifest.MediaType != ocispec.MediaTypeImageManifest || manifest.Size > manifestSize {
-		return layer, "", diag.New(code.Registry, r.ref, "has a manifest of type %s and %d bytes; want %s of at most %d",
-			manifest.MediaType, manifest.Size, ocispec.MediaTypeImageManifest, manifestSize).WithHint(
-			"name an artifact that rlxc push has stored, not a container image")
+		return layer, "", r.other("a manifest of type %s and %d bytes; want %s of at most %d", manifest.MediaType,
+			manifest.Size, ocispec.MediaTypeImageManifest, manifestSize)
 	}
 	text, err := content.FetchAll(ctx, r.repo.Manifests(), manifest)
 	if err != nil {
@@ -157,14 +163,13 @@ func (r *Repository) layer(ctx context.Context) (layer ocispec.Descriptor, pinne
 		return layer, "", diag.New(code.Registry, r.ref, "has a manifest that is not valid JSON (%w)", err)
 	}
 	if len(m.Layers) != 1 || m.Layers[0].MediaType != LayerType {
-		return layer, "", diag.New(code.Registry, r.ref, "has a manifest with %d layers, artifact type %q; want one layer of type %s",
-			len(m.Layers), m.ArtifactType, LayerType).WithHint(
-			"name an artifact that rlxc push has stored, not a container image")
+		return layer, "", r.other("a manifest with %d layers and artifact type %q; want one layer of type %s",
+			len(m.Layers), m.ArtifactType, LayerType)
 	}
 	layer = m.Layers[0]
 	if err := layer.Digest.Validate(); err != nil || layer.Digest.Algorithm() != digest.SHA256 || layer.Size < 0 {
-		return layer, "", diag.New(code.Registry, r.ref, "has a layer with digest %q and %d bytes; want a digest of SHA-256",
-			layer.Digest, layer.Size)
+		return layer, "", r.other("a layer with digest %q and %d bytes; want a digest of SHA-256", layer.Digest,
+			layer.Size)
 	}
 	return layer, r.at(manifest.Digest), nil
 }

@@ -158,8 +158,8 @@ func TestPullRefuses(t *testing.T) {
 	wantCode(t, err, "do not have the digest")
 	r.fault = nil
 	bad := errors.New("not valid")
-	if _, err := open(t, tag).Pull(t.Context(), path, func(int64, int64) {}, func(string) error { return bad }); !errors.Is(
-		err, bad) {
+	_, err = open(t, tag).Pull(t.Context(), path, func(int64, int64) {}, func(string) error { return bad })
+	if !errors.Is(err, bad) {
 		t.Errorf("error is %v; want that of the verifier", err)
 	}
 	isAlone(t, filepath.Dir(path), 0)

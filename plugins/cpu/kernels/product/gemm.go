@@ -35,8 +35,8 @@ type GemmArgs struct {
 	Packed *PackedWeights // B, packed in advance; or nil
 
 	// ABlocked and CBlocked are only for a pool and a precision for which TakesBlocked is true. In a single product,
-	// ABlocked replaces A, if TransA is not set, and CBlocked replaces C, if there is no residual and Act is Identity or
-	// Gelu. That Gelu has an error of up to 5e-5.
+	// ABlocked replaces A, if TransA is not set, and CBlocked replaces C, if there is no residual and Act is Identity
+	// or Gelu. That Gelu has an error of up to 5e-5.
 	ABlocked, CBlocked []float32
 
 	// Batch products, matrix i of an operand starting at i times its stride. 0 and 1 mean one; a stride of 0 shares the
