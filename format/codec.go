@@ -1,158 +1,114 @@
 package format
 
 import (
-	"encoding/binary"
+	"bytes"
 	"fmt"
+	"io"
 	"math"
+	"slices"
 	"strconv"
 
 	"github.com/rlx-go/rlx/core/ir"
+	"github.com/vmihailenco/msgpack/v5"
 )
 
-// encoder writes the rlx-msgpack profile, each value in its shortest form. The caller writes keys in ascending order,
-// as walk requires.
+// encoder writes the rlx-msgpack profile. The caller writes keys in ascending order, as walk requires.
 type encoder struct {
-	b    []byte
-	sink func([]byte)      // gets b from time to time, so that it stays small; nil if b is the result
+	w    io.Writer
+	e    *msgpack.Encoder
 	dims map[ir.Dim]string // texts of dims with symbols
+}
+
+func newEncoder(w io.Writer) *encoder {
+	e := &encoder{w: w, e: msgpack.NewEncoder(w), dims: map[ir.Dim]string{}}
+	e.e.UseCompactInts(true)
+	return e
 }
 
 // encoded returns the bytes that encode writes.
 func encoded(encode func(*encoder)) []byte {
-	var e encoder
-	encode(&e)
-	return e.b
+	var b bytes.Buffer
+	encode(newEncoder(&b))
+	return b.Bytes()
 }
 
 // differs returns the first offset at which encode writes something other than b, or -1. It does not store the output.
 func differs(b []byte, encode func(*encoder)) int {
-	at, first := 0, -1
-	compare := func(part []byte) {
-		if first < 0 {
-			if i := firstDifference(b[min(at, len(b)):min(at+len(part), len(b))], part); i >= 0 {
-				first = at + i
-			}
+	c := comparer{want: b, first: -1}
+	encode(newEncoder(&c))
+	if c.first < 0 && c.at < len(b) {
+		return c.at
+	}
+	return c.first
+}
+
+// comparer compares the bytes written to it with want and stores the offset of the first difference.
+type comparer struct {
+	want      []byte
+	at, first int
+}
+
+func (c *comparer) Write(b []byte) (int, error) {
+	if c.first < 0 {
+		if i := firstDifference(c.want[min(c.at, len(c.want)):min(c.at+len(b), len(c.want))], b); i >= 0 {
+			c.first = c.at + i
 		}
-		at += len(part)
 	}
-	e := encoder{b: make([]byte, 0, min(len(b), flushSize)+64), sink: compare}
-	encode(&e)
-	compare(e.b)
-	if first < 0 && at < len(b) {
-		return at
-	}
-	return first
+	c.at += len(b)
+	return len(b), nil
 }
 
-const flushSize = 4 << 10
-
-// flush empties a full buffer into the sink.
-func (e *encoder) flush() {
-	if e.sink != nil && len(e.b) >= flushSize {
-		e.sink(e.b)
-		e.b = e.b[:0]
+func (c *comparer) WriteByte(b byte) error {
+	if c.first < 0 && (c.at >= len(c.want) || c.want[c.at] != b) {
+		c.first = c.at
 	}
+	c.at++
+	return nil
 }
 
-// head writes the first byte of a value and its length, with form8 0 if the value has no form with one byte of length.
-func (e *encoder) head(n int, fix, fixMax, form8, form16, form32 byte) {
-	switch {
-	case n <= int(fixMax):
-		e.b = append(e.b, fix|byte(n))
-	case n <= math.MaxUint8 && form8 != 0:
-		e.b = append(e.b, form8, byte(n))
-	case n <= math.MaxUint16:
-		e.b = append(e.b, form16, byte(n>>8), byte(n))
-	default:
-		e.b = binary.BigEndian.AppendUint32(append(e.b, form32), uint32(n))
+// must panics on errors of the msgpack library. Our writers never fail, so an error means that we misused the library.
+func must(err error) {
+	if err != nil {
+		panic("BUG: msgpack: " + err.Error())
 	}
 }
 
-func (e *encoder) object(fields int) {
-	e.flush()
-	e.head(fields, mpFixMap, 15, 0, mpMap16, mpMap32)
-}
-
-func (e *encoder) list(n int) {
-	e.flush()
-	e.head(n, mpFixArray, 15, 0, mpArray16, mpArray32)
-}
-
-func (e *encoder) key(name string) { e.str(name) }
-
-func (e *encoder) str(s string) {
-	e.flush()
-	e.head(len(s), mpFixStr, 31, mpStr8, mpStr8+1, mpStr32)
-	e.b = append(e.b, s...)
-}
-
-func (e *encoder) bytes(b []byte) {
-	e.flush()
-	if len(b) <= math.MaxUint8 {
-		e.b = append(e.b, mpBin8, byte(len(b)))
-	} else {
-		e.head(len(b), 0, 0, 0, mpBin8+1, mpBin32)
-	}
-	e.b = append(e.b, b...)
-}
-
-func (e *encoder) boolean(b bool) {
-	if b {
-		e.b = append(e.b, mpTrue)
-	} else {
-		e.b = append(e.b, mpFalse)
-	}
-}
-
-func (e *encoder) float(f float64) {
-	e.b = binary.BigEndian.AppendUint64(append(e.b, mpFloat64), math.Float64bits(f))
-}
-
-func (e *encoder) integer(n int64) {
-	switch u := uint64(n); {
-	case n >= -32 && n <= math.MaxInt8:
-		e.b = append(e.b, byte(n))
-	case n >= 0 && u <= math.MaxUint8:
-		e.b = append(e.b, mpUint8, byte(n))
-	case n >= 0 && u <= math.MaxUint16:
-		e.b = append(e.b, mpUint8+1, byte(n>>8), byte(n))
-	case n >= 0 && u <= math.MaxUint32:
-		e.b = binary.BigEndian.AppendUint32(append(e.b, mpUint8+2), uint32(n))
-	case n >= 0:
-		e.b = binary.BigEndian.AppendUint64(append(e.b, mpUint64), u)
-	case n >= math.MinInt8:
-		e.b = append(e.b, mpInt8, byte(n))
-	case n >= math.MinInt16:
-		e.b = append(e.b, mpInt8+1, byte(n>>8), byte(n))
-	case n >= math.MinInt32:
-		e.b = binary.BigEndian.AppendUint32(append(e.b, mpInt8+2), uint32(n))
-	default:
-		e.b = binary.BigEndian.AppendUint64(append(e.b, mpInt64), u)
-	}
-}
-
+func (e *encoder) object(fields int)        { must(e.e.EncodeMapLen(fields)) }
+func (e *encoder) list(n int)               { must(e.e.EncodeArrayLen(n)) }
+func (e *encoder) key(name string)          { must(e.e.EncodeString(name)) }
+func (e *encoder) str(s string)             { must(e.e.EncodeString(s)) }
+func (e *encoder) boolean(b bool)           { must(e.e.EncodeBool(b)) }
+func (e *encoder) float(f float64)          { must(e.e.EncodeFloat64(f)) }
+func (e *encoder) integer(n int64)          { must(e.e.EncodeInt(n)) }
+func (e *encoder) bytes(b []byte)           { must(e.e.EncodeBytesLen(len(b))); e.w.Write(b) }
 func (e *encoder) keyInt(k string, n int64) { e.key(k); e.integer(n) }
 func (e *encoder) keyStr(k, s string)       { e.key(k); e.str(s) }
 
 // decoder decodes bytes that walk has accepted. It keeps the first error; reads after it return zero values and empty
-// lists. Each method looks at the first byte of a value before it reads the value.
+// lists.
+//
+// Each method checks a value's first byte before the library reads it, because the library converts without an error:
+// nil to 0, bin to string, a large uint64 to a negative int64.
 type decoder struct {
 	section string
-	b       []byte
-	pos     int // of the next value
+	size    int
+	r       *bytes.Reader
+	d       *msgpack.Decoder
 	err     error
+	scratch []byte            // buffer of raw
 	words   map[string]string // see word
 	dims    map[string]ir.Dim // dims with symbols, by their text
 	types   map[string]ir.Type
 }
 
-func newDecoder(section string, b []byte) *decoder { return &decoder{section: section, b: b} }
+func newDecoder(section string, b []byte) *decoder {
+	r := bytes.NewReader(b)
+	return &decoder{section: section, size: len(b), r: r, d: msgpack.NewDecoder(r), words: map[string]string{},
+		dims: map[string]ir.Dim{}, types: map[string]ir.Type{}}
+}
 
 // at returns the offset of the next value in the section.
-func (d *decoder) at() int64 { return int64(d.pos) }
-
-// left returns the number of bytes that follow.
-func (d *decoder) left() int { return len(d.b) - d.pos }
+func (d *decoder) at() int64 { return int64(d.size - d.r.Len()) }
 
 func (d *decoder) fail(format string, args ...any) {
 	if d.err == nil {
@@ -164,34 +120,6 @@ func (d *decoder) check(err error) {
 	if err != nil {
 		d.fail("%w", err)
 	}
-}
-
-// uint reads a big-endian number of n bytes.
-func (d *decoder) uint(n int) (v uint64) {
-	if d.left() < n {
-		d.fail("ends inside a value")
-		return 0
-	}
-	for _, c := range d.b[d.pos:][:n] {
-		v = v<<8 | uint64(c)
-	}
-	d.pos += n
-	return v
-}
-
-// length reads the first byte of a map, list or string, or of bytes, and its length.
-func (d *decoder) length() int {
-	switch c := d.uint(1); {
-	case c < mpFixStr:
-		return int(c & 15)
-	case c < 0xc0:
-		return int(c & 31)
-	case c == mpBin8 || c == mpStr8:
-		return int(d.uint(1))
-	case c == mpBin32 || c == mpStr32 || c == mpArray32 || c == mpMap32:
-		return int(d.uint(4))
-	}
-	return int(d.uint(2))
 }
 
 type valueKind string
@@ -232,11 +160,12 @@ func (d *decoder) next() valueKind {
 	if d.err != nil {
 		return kindOther
 	}
-	if d.left() == 0 {
-		d.fail("ends inside a value")
+	c, err := d.d.PeekCode()
+	if err != nil {
+		d.check(err)
 		return kindOther
 	}
-	return kindOf(d.b[d.pos])
+	return kindOf(c)
 }
 
 func (d *decoder) want(k valueKind, what string) bool {
@@ -255,7 +184,8 @@ func (d *decoder) objectOf(least, most int, what string) int {
 	if !d.want(kindMap, what) {
 		return 0
 	}
-	n := d.length()
+	n, err := d.d.DecodeMapLen()
+	d.check(err)
 	switch {
 	case d.err != nil:
 		return 0
@@ -284,8 +214,9 @@ func (d *decoder) list(limit int, what string) int {
 	if !d.want(kindList, what) {
 		return 0
 	}
-	n := d.length()
-	if d.err == nil && n > limit {
+	n, err := d.d.DecodeArrayLen()
+	d.check(err)
+	if d.err == nil && (n < 0 || n > limit) {
 		d.fail("%s has %d items; at most %d", what, n, limit)
 	}
 	if d.err != nil {
@@ -322,9 +253,6 @@ func (d *decoder) word(limit int, what string) string {
 	}
 	w := string(b)
 	if len(d.words) < maxWords {
-		if d.words == nil {
-			d.words = map[string]string{}
-		}
 		d.words[w] = w
 	}
 	return w
@@ -337,32 +265,37 @@ func (d *decoder) bytes(limit int, what string) []byte {
 	return d.raw(limit, what)
 }
 
-// raw reads a length and that many bytes, which are part of the section.
+// raw reads a length and that many bytes. They are valid until the next call.
 func (d *decoder) raw(limit int, what string) []byte {
-	n := d.length()
-	if d.err == nil && (n > limit || n > d.left()) {
+	n, err := d.d.DecodeBytesLen()
+	d.check(err)
+	if d.err == nil && (n < 0 || n > limit || n > d.r.Len()) {
 		d.fail("%s has %d bytes; at most %d", what, n, limit)
 	}
 	if d.err != nil || n == 0 {
 		return nil
 	}
-	d.pos += n
-	return d.b[d.pos-n : d.pos : d.pos]
+	d.scratch = slices.Grow(d.scratch[:0], n)[:n]
+	d.check(d.d.ReadFull(d.scratch))
+	return d.scratch
 }
 
 func (d *decoder) boolean(what string) bool {
 	if !d.want(kindBool, what) {
 		return false
 	}
-	return d.uint(1) == mpTrue
+	b, err := d.d.DecodeBool()
+	d.check(err)
+	return b
 }
 
 func (d *decoder) float(what string) float64 {
 	if !d.want(kindFloat, what) {
 		return 0
 	}
-	d.pos++
-	return math.Float64frombits(d.uint(8))
+	f, err := d.d.DecodeFloat64()
+	d.check(err)
+	return f
 }
 
 // integer reads an integer from lo to hi.
@@ -370,15 +303,10 @@ func (d *decoder) integer(lo, hi int64, what string) int64 {
 	if !d.want(kindInt, what) {
 		return 0
 	}
-	c := d.uint(1)
-	n := int64(int8(c))
-	switch size := 1 << (c & 3); {
-	case c >= mpUint8 && c <= mpUint64:
-		n = int64(d.uint(size))
-	case c >= mpInt8 && c <= mpInt64:
-		shift := 64 - 8*size
-		n = int64(d.uint(size)<<shift) >> shift
-	}
+	c, err := d.d.PeekCode()
+	d.check(err)
+	n, err := d.d.DecodeInt64()
+	d.check(err)
 	if d.err == nil && (n < lo || n > hi || c == mpUint64 && n < 0) {
 		found := fmt.Sprint(n)
 		if c == mpUint64 {
@@ -400,7 +328,7 @@ func (d *decoder) keyWord(k string, limit int) string  { d.key(k); return d.word
 // as the remaining bytes can contain, so that a false count does not allocate more.
 func decodeList[T any](d *decoder, limit, least int, what string, item func() T) []T {
 	n := d.list(limit, what)
-	out := make([]T, 0, min(n, d.left()/least))
+	out := make([]T, 0, min(n, d.r.Len()/least))
 	for range n {
 		v := item()
 		if d.err != nil {
@@ -433,8 +361,8 @@ func leastOf[T any](encode func(*T, *encoder)) int {
 
 // end checks that the section has ended and that it has want items, the number in the section table.
 func (d *decoder) end(items int, want uint64) error {
-	if d.err == nil && d.left() != 0 {
-		d.fail("%d bytes follow", d.left())
+	if d.err == nil && d.r.Len() != 0 {
+		d.fail("%d bytes follow", d.r.Len())
 	}
 	if d.err == nil && uint64(items) != want {
 		d.fail("%d items; the section table states %d", items, want)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -320,57 +319,4 @@ func FuzzDecodeProgram(t *testing.F) {
 		}
 		p.WeightsExtent()
 	})
-}
-
-// TestEncoder compares the encodings of edge cases with the msgpack library's, and decodes them.
-func TestEncoder(t *testing.T) {
-	check := func(what any, encode func(*encoder), library func(*msgpack.Encoder) error, decode func(*decoder) any) {
-		t.Helper()
-		var want bytes.Buffer
-		e := msgpack.NewEncoder(&want)
-		e.UseCompactInts(true)
-		if err := library(e); err != nil {
-			t.Fatal(err)
-		}
-		b := encoded(encode)
-		if !bytes.Equal(b, want.Bytes()) {
-			t.Errorf("%v: % x; want % x", what, b[:min(16, len(b))], want.Bytes()[:min(16, want.Len())])
-		}
-		d := newDecoder("test", b)
-		if got := decode(d); d.end(1, 1) != nil || !reflect.DeepEqual(got, what) {
-			t.Errorf("%v is decoded to %v, %v", what, got, d.err)
-		}
-		for n := range min(len(b), 20) { // no panic for less than a value
-			d := newDecoder("test", b[:n])
-			if decode(d); d.err == nil {
-				t.Errorf("%v: %d of %d bytes decode", what, n, len(b))
-			}
-		}
-	}
-	for shift := range 64 {
-		for _, n := range []int64{1<<shift - 1, 1 << shift, 1<<shift + 1, -1 << shift, -1<<shift - 1, -32, -33} {
-			check(n, func(e *encoder) { e.integer(n) }, func(e *msgpack.Encoder) error { return e.EncodeInt(n) },
-				func(d *decoder) any { return d.integer(math.MinInt64, math.MaxInt64, "n") })
-		}
-	}
-	for _, f := range []float64{0, math.Copysign(0, -1), 1.5, -math.Pi, math.Inf(1), math.SmallestNonzeroFloat64} {
-		check(f, func(e *encoder) { e.float(f) }, func(e *msgpack.Encoder) error { return e.EncodeFloat64(f) },
-			func(d *decoder) any { return d.float("f") })
-	}
-	for _, n := range []int{0, 1, 15, 16, 31, 32, 255, 256, 65535, 65536} {
-		s := strings.Repeat("x", n)
-		check(s, func(e *encoder) { e.str(s) }, func(e *msgpack.Encoder) error { return e.EncodeString(s) },
-			func(d *decoder) any { return d.str(1<<20, "s") })
-		check([]byte("y"+s), func(e *encoder) { e.bytes([]byte("y" + s)) },
-			func(e *msgpack.Encoder) error { return e.EncodeBytes([]byte("y" + s)) },
-			func(d *decoder) any { return d.bytes(1<<20, "b") })
-		check(n, func(e *encoder) { e.list(n) }, func(e *msgpack.Encoder) error { return e.EncodeArrayLen(n) },
-			func(d *decoder) any { return d.list(1<<20, "list") })
-		check(n, func(e *encoder) { e.object(n) }, func(e *msgpack.Encoder) error { return e.EncodeMapLen(n) },
-			func(d *decoder) any { return d.objectOf(0, 1<<20, "map") })
-	}
-	for _, b := range []bool{false, true} {
-		check(b, func(e *encoder) { e.boolean(b) }, func(e *msgpack.Encoder) error { return e.EncodeBool(b) },
-			func(d *decoder) any { return d.boolean("b") })
-	}
 }

@@ -180,8 +180,6 @@ type forged struct {
 	bytes [len(codecs)][]byte // the sections that have changed, by codec
 }
 
-var encoders = sync.Pool{New: func() any { return &encoder{} }}
-
 // forgeOne changes one of the subjects: a program of one op or one of the artifacts, rarely the whole one, and rather
 // one with few nodes.
 func forgeOne(t testing.TB, seed, stream uint64) *forged {
@@ -201,17 +199,14 @@ func forgeOne(t testing.TB, seed, stream uint64) *forged {
 	}
 	m := newMutant(s.c)
 	f := &forged{subject: s, c: m.c}
-	e, _ := encoders.Get().(*encoder)
-	defer encoders.Put(e)
 	for done := false; !done; {
 		mutate(r, m)
 		for i, k := range codecs {
 			if !m.changed[i] {
 				continue
 			}
-			e.b = e.b[:0]
-			if k.encode(f.c, e); !bytes.Equal(e.b, s.bytes[i]) {
-				f.bytes[i], done = slices.Clone(e.b), true
+			if b := k.bytes(f.c); !bytes.Equal(b, s.bytes[i]) {
+				f.bytes[i], done = b, true
 			}
 		}
 	}

@@ -39,7 +39,7 @@ type walkFault struct {
 // walk checks that b is exactly one value of the rlx-msgpack profile: bool, integers, float64 except NaN, valid UTF-8
 // strings, bin, arrays, and maps whose keys are strings in strictly ascending byte order, each in its shortest form. It
 // returns nil if so. It allocates nothing, so a false count costs no memory. Decode only bytes that walk has accepted:
-// the decoder checks types and bounds, but neither forms nor the order of keys.
+// the msgpack library trusts counts and recurses without a limit.
 func walk(b []byte, maxDepth, maxValues int) *walkFault {
 	w := walker{b: b, depth: maxDepth, budget: maxValues}
 	if !w.value(0) {
