@@ -19,7 +19,7 @@ import (
 )
 
 // A Finder finds all objects in images that a text describes, or that look like examples, with models that declare the
-// task "concepts", such as SAM 3:
+// task "segment_concepts", such as SAM 3:
 //
 //	finder, err := segment.NewFinder(session)
 //	scene, err := finder.Encode(ctx, photo)

@@ -78,13 +78,9 @@ func parse(json []byte) (*Tokenizer, error) {
 				}
 				return nil
 			}
-			if parts[key], err = asObject(key, v); err != nil {
-				return err
-			}
-			if parts[key] != nil && (key == "truncation" || key == "padding") {
-				return unsupported("%s is set, which is not supported; set it to null", key)
-			}
-			return nil
+			// Like Transformers, which sets truncation and padding anew in each call, this package applies neither.
+			parts[key], err = asObject(key, v)
+			return err
 		}
 		return unsupported("has the key %.40q, which this version does not know", key)
 	})

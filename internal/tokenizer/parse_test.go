@@ -2,6 +2,7 @@ package tokenizer
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -116,7 +117,7 @@ func TestErrors(t *testing.T) {
 		{`"model": {"type": "BPE", "vocab": {"a": 0}, "merges": ["a a a"]}`, code.Tokenizer, `merges holds "a a a"`},
 		{`"model": {"type": "BPE", "vocab": {"a": 0}, "merges": [], "novel": 1}`, code.TokenizerFeature,
 			`model has the key "novel"`},
-		{`"truncation": {"max_length": 5}`, code.TokenizerFeature, `truncation is set`},
+		{`"truncation": 5`, code.Tokenizer, `truncation is not an object`},
 		{`"version": "2.0"`, code.TokenizerFeature, `version is 2.0`},
 		{`"novel": 1`, code.TokenizerFeature, `has the key "novel"`},
 		{`"normalizer": {"type": "Novel"}`, code.TokenizerFeature, `normalizer "Novel" is not supported`},
@@ -235,5 +236,23 @@ func TestInvalidText(t *testing.T) {
 	if _, err := tok.Encode("ab\xffab", false); !errors.Is(err, code.TokenizerText) ||
 		!strings.Contains(err.Error(), "byte 2") {
 		t.Error(err)
+	}
+}
+
+// Truncation and padding, which the files of many embedding models set, change no ids: Transformers sets both anew in
+// each call.
+func TestBatchSettings(t *testing.T) {
+	plain, err := Parse([]byte(tiny("")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, err := Parse([]byte(tiny(`"truncation": {"max_length": 2, "strategy": "LongestFirst", "stride": 0},
+		"padding": {"strategy": {"Fixed": 8}, "direction": "Right", "pad_id": 0, "pad_type_id": 0, "pad_token": "a"}`)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := plain.Encode("abab", true)
+	if got, err2 := set.Encode("abab", true); err != nil || err2 != nil || !slices.Equal(got, want) {
+		t.Errorf("ids are %v, %v; without the settings %v, %v", got, err2, want, err)
 	}
 }
