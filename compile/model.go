@@ -229,7 +229,7 @@ func (m *Model) loadCheckpoint(ctx context.Context) error {
 		open = gguf.Open
 	case ply.Is(m.path):
 		open = ply.Open
-	case views.Is(m.path) || strings.HasPrefix(m.options.Train.Mode, "splats") && views.IsFolder(m.path):
+	case views.Is(m.path) || strings.HasPrefix(m.options.Train.Mode, "splats") && views.MayBe(m.path):
 		if m.options.Train.Mode == "" {
 			return usage(m.path, "is a folder of images with cameras, which is for training").
 				WithHint("rlxc %s --train splats=5000 -o fit.rlx", m.path)

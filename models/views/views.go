@@ -26,10 +26,18 @@ import (
 // Is reports whether a path is a folder with cameras.
 func Is(path string) bool { return views.Is(path) }
 
-// IsFolder reports whether a path is a folder, with cameras or without.
-func IsFolder(path string) bool {
+// MayBe reports whether a path is a folder, with cameras or without, that has no checkpoint.
+func MayBe(path string) bool {
 	st, err := os.Stat(path)
-	return err == nil && st.IsDir()
+	if err != nil || !st.IsDir() {
+		return false
+	}
+	for _, name := range []string{"config.json", "model.safetensors", "model.safetensors.index.json"} {
+		if _, err := os.Lstat(filepath.Join(path, name)); err == nil {
+			return false
+		}
+	}
+	return true
 }
 
 // Bytes returns the memory that Open needs for n splats with harmonics of a degree.
