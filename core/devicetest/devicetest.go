@@ -48,7 +48,7 @@ type Options struct {
 	// each kind and of each element type is taken. A backend whose checks are slow, because they compile shaders, sets
 	// it.
 	Share float64
-	// Ops is the part of the ops that a sample takes, such as 0.5; 0 means all.
+	// Ops is the part of the ops, and of the programs of many ops, that a sample takes, such as 0.5; 0 means all.
 	Ops float64
 	// Compile, if not nil, compiles for the backend. Ops that the backend lacks for some element types are then
 	// compiled, and compared with their definitions.
@@ -81,6 +81,7 @@ func Run(t *testing.T, open func(t *testing.T) device.Backend, opts Options) {
 		t.Fatal(err)
 	}
 	chosen.share, chosen.ops = opts.Share, opts.Ops
+	s.chosen = chosen
 	t.Logf("checks of ops: %v", chosen)
 	var clock stopwatch
 	run := func(t *testing.T, c check) (refused error) {
@@ -187,6 +188,7 @@ type suite struct {
 	backend device.Backend
 	info    device.Info
 	compile Compiler // see Options.Compile
+	chosen  sample
 
 	mu      sync.Mutex
 	recipes map[string]recipeOr // by kind

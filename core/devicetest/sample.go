@@ -61,6 +61,11 @@ func (s sample) String() string {
 	return fmt.Sprintf("%s=%d", SampleEnv, s.seed)
 }
 
+// takes reports whether the sample has an op, or a program of many.
+func (s sample) takes(name string) bool {
+	return s.all || s.ops == 0 || rand.New(rand.NewPCG(s.seed, seedOf(name)^1)).Float64() < s.ops
+}
+
 // pick chooses among the checks of an op, in their order. It takes about s.share of them, and more if needed to have
 // one check of each kind, and one for each element type of operands and results. It takes none of an op that the sample
 // leaves out.
@@ -68,10 +73,10 @@ func (s sample) pick(op string, checks []check) []check {
 	if s.all {
 		return checks
 	}
-	rng := rand.New(rand.NewPCG(s.seed, seedOf(op)))
-	if s.ops != 0 && rng.Float64() >= s.ops {
+	if !s.takes(op) {
 		return nil
 	}
+	rng := rand.New(rand.NewPCG(s.seed, seedOf(op)))
 	seen, taken := map[string]bool{}, make([]bool, len(checks))
 	for _, i := range rng.Perm(len(checks)) {
 		taken[i] = rng.Float64() < cmp.Or(s.share, usualShare)
