@@ -134,3 +134,15 @@ func older(v, than string) bool {
 	}
 	return slices.Compare(numbers(v), numbers(than)) < 0
 }
+
+// TestNoPrograms checks that no built program is in the repository, where it would stay in every clone.
+func TestNoPrograms(t *testing.T) {
+	magics := []string{"\x7fELF", "\xcf\xfa\xed\xfe", "MZ", "!<arch>\n"}
+	eachFile(t, func(name string, text []byte) {
+		for _, m := range magics {
+			if strings.HasPrefix(string(text[:min(len(text), 8)]), m) {
+				t.Errorf("%s: is a program or a library; git rm --cached %[1]s", name)
+			}
+		}
+	})
+}
