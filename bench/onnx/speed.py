@@ -12,6 +12,7 @@ import argparse, json, math, os, re, resource, statistics, subprocess, sys, time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 BIN = os.path.join(HERE, "..", "..", "bin")
+PAUSE = 0.2  # seconds; see runs
 parser = argparse.ArgumentParser()
 parser.add_argument("dir")
 parser.add_argument("--only", default="", help="a regular expression for names")
@@ -71,18 +72,22 @@ def runs(folder):
     peer = subprocess.Popen([os.path.join(BIN, "onnx"), "-threads", str(args.threads), "-serve", args.results + ".rlx",
                              folder], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
+    # The threads of both wait actively for some time after a run, those of ONNX Runtime for 60 ms. Without a pause, a turn
+    # would begin while the other's threads use the processors. The first run of a turn finds cold caches and is left out.
     def ours(n):
-        peer.stdin.write("%d\n" % n)
+        time.sleep(PAUSE)
+        peer.stdin.write("%d\n" % (n + 1))
         peer.stdin.flush()
-        return [float(x) for x in peer.stdout.readline().split()]
+        return [float(x) for x in peer.stdout.readline().split()][1:]
 
     def theirs(n):
+        time.sleep(PAUSE)
         out = []
-        for _ in range(n):
+        for _ in range(n + 1):
             start = time.perf_counter()
             s.run(None, feeds)
             out.append(time.perf_counter() - start)
-        return out
+        return out[1:]
 
     a, b = min(ours(3)), min(theirs(3))
     counts = [max(1, min(200, int(0.05 / x))) for x in (a, b)]
