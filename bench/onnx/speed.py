@@ -72,8 +72,9 @@ def runs(folder):
     peer = subprocess.Popen([os.path.join(BIN, "onnx"), "-threads", str(args.threads), "-serve", args.results + ".rlx",
                              folder], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
-    # The threads of both wait actively for some time after a run, those of ONNX Runtime for 60 ms. Without a pause, a turn
-    # would begin while the other's threads use the processors. The first run of a turn finds cold caches and is left out.
+    # The threads of both wait actively for some time after a run, those of ONNX Runtime for 60 ms. Without a pause, a
+    # turn would begin while the other's threads use the processors. The first run of a turn finds cold caches and is
+    # left out.
     def ours(n):
         time.sleep(PAUSE)
         peer.stdin.write("%d\n" % (n + 1))
