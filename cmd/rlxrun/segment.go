@@ -134,6 +134,18 @@ type segmentJob struct {
 	masks []segment.Mask
 }
 
+// methodsOf returns the methods of these names.
+func methodsOf(m *rlx.Model, names ...string) (out []*rlx.Method, err error) {
+	for _, name := range names {
+		x, err := m.Method(name)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, x)
+	}
+	return out, nil
+}
+
 // job reads the image and checks the prompts against it.
 func (f *segmentFlags) job(ctx context.Context, s *session) (job, error) {
 	g, err := segment.New(s)
@@ -144,12 +156,8 @@ func (f *segmentFlags) job(ctx context.Context, s *session) (job, error) {
 		return many, err
 	}
 	j := &segmentJob{segmenter: g, model: s.model, task: s.model.Task().(*task.Segment), flags: f}
-	for _, name := range []string{j.task.ImageMethod, j.task.PromptMethod} {
-		m, err := s.model.Method(name)
-		if err != nil {
-			return nil, err
-		}
-		j.runs = append(j.runs, m)
+	if j.runs, err = methodsOf(s.model, j.task.ImageMethod, j.task.PromptMethod); err != nil {
+		return nil, err
 	}
 	if f.image == "" {
 		return nil,

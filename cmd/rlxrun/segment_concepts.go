@@ -107,12 +107,8 @@ func (f *conceptFlags) job(_ context.Context, s *session) (job, error) {
 	if len(w.search.Concept.Examples) > 0 {
 		names[2] = t.ExamplesMethod
 	}
-	for _, name := range names {
-		m, err := s.model.Method(name)
-		if err != nil {
-			return nil, err
-		}
-		j.runs = append(j.runs, m)
+	if j.runs, err = methodsOf(s.model, names...); err != nil {
+		return nil, err
 	}
 	return j, nil
 }

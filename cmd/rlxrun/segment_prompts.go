@@ -55,12 +55,8 @@ func (f *segmentFlags) many(g *segment.Segmenter, s *session) (j *manyJob, ok bo
 	if t.BatchMethod != "" {
 		names[1] = t.BatchMethod
 	}
-	for _, name := range names {
-		m, err := s.model.Method(name)
-		if err != nil {
-			return nil, true, err
-		}
-		j.runs = append(j.runs, m)
+	if j.runs, err = methodsOf(s.model, names...); err != nil {
+		return nil, true, err
 	}
 	if j.images, err = f.images(); err != nil {
 		return nil, true, err

@@ -117,12 +117,8 @@ func stat(path string) (fs.FileInfo, error) {
 func create(ctx context.Context, path string, old fs.FileInfo) (*File, error) {
 	dir := filepath.Dir(path)
 	f, temp, err := createTemp(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, diag.New(code.OfWrite(err), path, "cannot be written: there is no folder %s", dir).WithHint(
-			"make it first, or name another")
-	}
 	if err != nil {
-		return nil, fail(path, err)
+		return nil, CreateError(path, err)
 	}
 	out := &File{File: f, out: ctxio.NewWriter(ctx, f), path: path, temp: temp}
 	if old != nil {
@@ -213,6 +209,15 @@ func WriteFile(ctx context.Context, path string, write func(io.Writer) error) er
 		return fail(path, err)
 	}
 	return f.Commit()
+}
+
+// CreateError returns the error for a file that cannot be created, such as one in a folder that does not exist.
+func CreateError(path string, err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return diag.New(code.OfWrite(err), path, "cannot be written: there is no folder %s",
+			filepath.Dir(path)).WithHint("make it first, or name another")
+	}
+	return fail(path, err)
 }
 
 func fail(path string, err error) error {

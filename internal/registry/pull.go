@@ -57,12 +57,8 @@ func openPart(ctx context.Context, part string) (*os.File, error) {
 		return nil, diag.New(code.Output, part, "is not a regular file").WithHint("remove it")
 	}
 	f, err := ctxio.OpenFile(ctx, part, os.O_RDWR|os.O_CREATE, 0o666)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, diag.New(code.Output, part, "cannot be written: there is no folder %s",
-			filepath.Dir(part)).WithHint("make it first, or name another")
-	}
 	if err != nil {
-		return nil, diag.New(code.OfWrite(err), part, "cannot be written: %w", err)
+		return nil, atomicfile.CreateError(part, err)
 	}
 	if errors.Is(filelock.Try(f), filelock.ErrHeld) {
 		f.Close()
