@@ -216,6 +216,7 @@ func TestReferenceMemory(t *testing.T) {
 		"z = fused_matmul y, w, residual=y : f64[%[1]d,8]\nreturn z=z\n"
 	depthwise := "graph f\nx = input : f32[1,%[1]d,3,3]\nw = input : f32[%[1]d,1,3,3]\ny = conv2d x, w {groups=%[1]d, layout=\"nchw\", padding=[1,1]} : f32[1,%[1]d,3,3]\nreturn y=y\n"
 	skinny := "graph f\nx = input : f32[3,%[1]d]\nw = input : f32[%[1]d,1]\ny = matmul x, w : f32[3,1]\nreturn y=y\n"
+	window := "graph f\nx = input : f64[1,2,2,3]\np = input : f64[3]\ny = grid_attention x, p {heads=1, window=%[1]d} : f64[1,2,2,1]\nreturn y=y\n"
 	for _, c := range []struct {
 		name, text string
 		n          int
@@ -226,6 +227,7 @@ func TestReferenceMemory(t *testing.T) {
 		{"residual", residual, 1 << 18, 128, "90M"},
 		{"depthwise", depthwise, 100_000, 108, "80M"},
 		{"skinny", skinny, 1 << 20, 16, "160M"},
+		{"window", window, 2000, 0, "30M"}, // the scores of a window that is mostly padding
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			name := c.name + ".rlx"
