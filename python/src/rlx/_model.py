@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from typing import TYPE_CHECKING, Any, Iterator, Mapping, Sequence
+from typing import Any, Iterator, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ._bridge import Object, bridge, numpy_dtype, place
+from ._segment import Image, Segmenter
+from ._text import Generator, Message, Token
 from .errors import UsageError, error
-
-if TYPE_CHECKING:
-    from ._segment import Image, Segmenter
-    from ._text import Generator, Message, Token
 
 
 @dataclasses.dataclass(frozen=True)
@@ -172,8 +170,6 @@ class Model(Object):
 
     def generator(self) -> Generator:
         """Return a generator of text, for models with the task "text"."""
-        from ._text import Generator
-
         return Generator(self)
 
     def generate(self, prompt: str | Sequence[int] | Sequence[Message], **options: Any) -> Iterator[Token]:
@@ -185,8 +181,6 @@ class Model(Object):
 
         The model has the task "segment" or "segment_concepts".
         """
-        from ._segment import Segmenter
-
         if self._segmenter is None:
             self._segmenter = Segmenter(self)
         return self._segmenter.encode(image)

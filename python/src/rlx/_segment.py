@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Sequence
 import numpy as np
 
 from ._bridge import Object, place
-from ._model import Model
 from .errors import error
 
 if TYPE_CHECKING:
@@ -63,7 +62,7 @@ class Found:
 
 
 class Segmenter(Object):
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Object) -> None:
         super().__init__(model._bridge, model._bridge.call("segmenter", {"session": model._id})["object"])
 
     def encode(self, image: Any) -> Image:

@@ -7,7 +7,6 @@ import os
 from typing import Iterator, Sequence, TypedDict
 
 from ._bridge import Object
-from ._model import Model
 from .errors import UsageError
 
 
@@ -32,7 +31,7 @@ class Token:
 class Generator(Object):
     """A sequence of tokens that a language model continues, such as a conversation."""
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Object) -> None:
         about = model._bridge.call("generator", {"session": model._id})
         super().__init__(model._bridge, about["object"])
         self._model = model  # which must not be closed before
