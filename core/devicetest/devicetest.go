@@ -94,7 +94,7 @@ func Run(t *testing.T, open func(t *testing.T) device.Backend, opts Options) {
 		}
 		return nil
 	}
-	for _, sec := range s.sections(effort, chosen) {
+	for _, sec := range s.sections(effort) {
 		t.Run(sec.name, func(t *testing.T) {
 			for _, c := range sec.checks() {
 				if sec.part == Ops || sec.part == Info {

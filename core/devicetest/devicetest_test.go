@@ -116,6 +116,7 @@ func TestFaults(t *testing.T) {
 		{"observes on", "run", "run/observe: an observer that refuses"},
 	} {
 		s := suiteOf(t, fake{fault: c.fault})
+		s.chosen = sample{all: true}
 		var checks []check
 		switch c.checks {
 		case "info":
@@ -123,11 +124,11 @@ func TestFaults(t *testing.T) {
 		case "run":
 			checks = s.runChecks()
 		case "graph":
-			checks = s.graphChecks(brief, sample{all: true})
+			checks = s.graphChecks(brief)
 		case "regression":
 			checks = s.regressionChecks()
 		case "threads":
-			checks = s.threadChecks(find(t, "softmax"), 2, sample{all: true}.threads())
+			checks = s.threadChecks(find(t, "softmax"), 2, s.chosen.threads())
 		default:
 			checks = s.opChecks(testedOp(find(t, c.checks)), full)
 		}

@@ -24,7 +24,7 @@ import (
 var programs embed.FS
 
 // graphChecks returns the checks of programs of many ops: those of testdata, and random ones.
-func (s *suite) graphChecks(e effort, chosen sample) []check {
+func (s *suite) graphChecks(e effort) []check {
 	var checks []check
 	files, err := programs.ReadDir("testdata")
 	if err != nil || len(files) == 0 {
@@ -32,7 +32,7 @@ func (s *suite) graphChecks(e effort, chosen sample) []check {
 	}
 	for _, f := range files {
 		name := strings.TrimSuffix(f.Name(), ".rlxg")
-		if !chosen.takes("graph/" + name) {
+		if !s.chosen.takes("graph/" + name) {
 			continue
 		}
 		checks = append(checks, check{name: "graph/" + name, run: func() error {
@@ -47,7 +47,7 @@ func (s *suite) graphChecks(e effort, chosen sample) []check {
 			return s.checkGraph(g, nil, 1, false)
 		}})
 	}
-	seeds := chosen.some(6, uint64(tries(e, 6, 30)))
+	seeds := s.chosen.some(6, uint64(tries(e, 6, 30)))
 	checks = append(checks,
 		check{name: "graph/random", run: func() error { return s.randomGraphs(seeds, false) }},
 		check{name: "graph/exact", run: func() error { return s.randomGraphs(seeds, true) }})

@@ -34,11 +34,11 @@ type section struct {
 }
 
 // sections returns the whole suite.
-func (s *suite) sections(e effort, chosen sample) []section {
+func (s *suite) sections(e effort) []section {
 	out := []section{
 		{Info, "info", func() []check { return []check{{name: "info", run: s.checkInfo}} }},
 		{Behaviour, "run", s.runChecks},
-		{Programs, "graph", func() []check { return s.graphChecks(e, chosen) }},
+		{Programs, "graph", func() []check { return s.graphChecks(e) }},
 		{Programs, "regression", s.regressionChecks},
 	}
 	for _, name := range undefined(s.info.Target) {
@@ -47,7 +47,7 @@ func (s *suite) sections(e effort, chosen sample) []section {
 		}})
 	}
 	for _, t := range testedOps() {
-		out = append(out, section{Ops, t.name, func() []check { return chosen.pick(t.name, s.opChecks(t, e)) }})
+		out = append(out, section{Ops, t.name, func() []check { return s.chosen.pick(t.name, s.opChecks(t, e)) }})
 	}
 	return out
 }
@@ -105,7 +105,7 @@ func Test(ctx context.Context, c Config, open func(context.Context) (device.Back
 	if err := CheckOps(c.Ops); err != nil {
 		return err
 	}
-	s := &suite{}
+	s := &suite{chosen: sample{all: c.All, seed: c.Seed}}
 	start := func() (err error) {
 		if s.backend, err = open(ctx); err == nil {
 			s.info, err = s.backend.Info(ctx)
@@ -120,7 +120,7 @@ func Test(ctx context.Context, c Config, open func(context.Context) (device.Back
 		e = brief
 	}
 	lost := 0
-	for _, sec := range s.sections(e, sample{all: c.All, seed: c.Seed}) {
+	for _, sec := range s.sections(e) {
 		if c.Ops != nil && (sec.part != Ops || !slices.Contains(c.Ops, sec.name)) {
 			continue
 		}
