@@ -36,7 +36,7 @@ func extremeBlocks(d dtype.DType, blocks int, rng *rand.Rand) (w []byte, values 
 func TestPackedScales(t *testing.T) {
 	rng := rand.New(rand.NewPCG(21, 22))
 	for _, s := range isa.Available() {
-		p := kerneltest.NewPool(t, 1, s.Name)
+		p := kerneltest.PoolOn(t, 1, s)
 		for d := range scalesOf {
 			for _, blocks := range []int{1, 3} {
 				w, values, rows := extremeBlocks(d, blocks, rng)
@@ -97,7 +97,7 @@ func TestPackedThreads(t *testing.T) {
 			var want []float32
 			for _, threads := range []int{1, 2, 3} {
 				c := make([]float32, n)
-				Gemm(kerneltest.NewPool(t, threads, s.Name),
+				Gemm(kerneltest.PoolOn(t, threads, s),
 					&GemmArgs{M: 1, N: n, K: k, A: x, LDA: k, B: stored.Packed(d, w), LDB: k, TransB: true, C: c,
 						LDC: n})
 				if want == nil {

@@ -72,7 +72,7 @@ func TestPackedTiny(t *testing.T) {
 	for _, s := range isa.Available() {
 		for d := range stored.On(s).Packed {
 			for _, size := range []float32{0, 0x1p-122, 0x1p-101, 0x1p-99} {
-				p := kerneltest.NewPool(t, 1, s.Name)
+				p := kerneltest.PoolOn(t, 1, s)
 				w, x, c, values := make([]byte, n*k/d.Values()*d.Size()), make([]float32, k), make([]float32, n),
 					make([]float32, n*k)
 				quant.Random(w, d, rng.Uint32)
@@ -305,7 +305,7 @@ func TestIntegerProducts(t *testing.T) {
 			sizes := []struct{ m, n, k int }{{9, 33, 512}, {1, 5, 256}, {3, 37, 2304}, {40, 70, 2304}}
 			for _, size := range sizes[:kerneltest.Some(len(sizes))] {
 				m, n, k := size.m, size.n, size.k
-				p := kerneltest.NewPool(t, 2, s.Name)
+				p := kerneltest.PoolOn(t, 2, s)
 				x, c, w := make([]float32, m*k), make([]float32, m*n), make([]byte, n*k/d.Values()*d.Size())
 				for i := range x {
 					x[i] = rng.Float32()*4 - 2

@@ -64,7 +64,7 @@ func TestPackedProductSpecial(t *testing.T) {
 	const m, n, k = 21, 40, 512
 	for _, s := range isa.Available() {
 		for _, d := range []dtype.DType{dtype.Q8_0, dtype.Q4_K} {
-			p, one := kerneltest.NewPool(t, 3, s.Name), kerneltest.NewPool(t, 1, s.Name)
+			p, one := kerneltest.PoolOn(t, 3, s), kerneltest.PoolOn(t, 1, s)
 			for _, special := range []float32{1, 0x1p-140, 0x1p-120, 0x1p99, 0x1p101, math.MaxFloat32,
 				float32(math.Inf(1)), float32(math.NaN())} {
 				rng := rand.New(rand.NewPCG(15, 16))

@@ -93,10 +93,12 @@ func TestIntegerExtremes(t *testing.T) {
 	}
 }
 
-// TestIntegerSets checks that all sets that multiply in integers give the same bits: sums of integers are exact, and
-// scales are applied in the same order.
+// TestIntegerSets checks that all sets that multiply blocks of integers give the same bits: sums of integers are exact,
+// and scales are applied in the same order.
 func TestIntegerSets(t *testing.T) {
-	for _, size := range [][3]int{{21, 40, 512}, {5, 37, 4352}, {fewRows + 1, 16, 256}} { // rows, columns, k
+	for _, size := range [][3]int{ // rows, columns, k
+		{21, 40, 512}, {mostDotRows + 1, 37, 4352}, {fewRows + 1, 16, 256},
+	} {
 		for _, d := range dtype.Packed() {
 			var want []float32
 			first := ""
@@ -125,7 +127,7 @@ func TestIntegerThreads(t *testing.T) {
 			for _, m := range []int{1, 2, 9} {
 				want := roundedProduct(t, s, d, m, 300, 512)
 				for _, threads := range []int{2, 3} {
-					for i, v := range roundedProductOn(t, kerneltest.NewPool(t, threads, s.Name), d, m, 300, 512) {
+					for i, v := range roundedProductOn(t, kerneltest.PoolOn(t, threads, s), d, m, 300, 512) {
 						if v != want[i] {
 							t.Fatalf("%s, %v, %d rows: element %d is %v with %d threads, %v with one", s.Name, d, m, i,
 								v, threads, want[i])
@@ -138,7 +140,7 @@ func TestIntegerThreads(t *testing.T) {
 }
 
 func roundedProduct(t *testing.T, s *isa.Set, d dtype.DType, m, n, k int) []float32 {
-	return roundedProductOn(t, kerneltest.NewPool(t, 1, s.Name), d, m, n, k)
+	return roundedProductOn(t, kerneltest.PoolOn(t, 1, s), d, m, n, k)
 }
 
 // roundedProductOn multiplies the same numbers in every call. It checks PackedScratch.

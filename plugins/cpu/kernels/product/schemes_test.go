@@ -136,7 +136,7 @@ func TestSchemeProducts(t *testing.T) {
 func TestSchemeRoutines(t *testing.T) {
 	const k, n = 16, 32
 	for _, s := range isa.Available() {
-		p := kerneltest.NewPool(t, 1, s.Name)
+		p := kerneltest.PoolOn(t, 1, s)
 		for _, kind := range schemeKinds {
 			w := randomScheme(kerneltest.RNG(18), kind, k, n)
 			for i := range w.Data {

@@ -30,28 +30,50 @@ var emulatedTiles = sync.OnceValue(func() *isa.Set {
 	return s
 })
 
-// tilesByDefinition is Routines.tiles in plain Go, with sums in the order of the instruction.
+// tilesByDefinition is Routines.tiles in plain Go, with sums in the order of TDPBF16PS (Intel's Software Developer's
+// Manual, volume 2): an instruction adds up the products of the first values of pairs, and of the second, and then adds
+// the two sums to the element. Denormals are 0.
 func tilesByDefinition(blocks, steps int, a, b, c []float32, ldc int, init []float32, ldi int) {
-	halves := func(x float32) (low, high float32) {
-		u := math.Float32bits(x)
-		return math.Float32frombits(u << 16), math.Float32frombits(u &^ 0xffff)
-	}
+	const pairs = TileSide / 2 // that an instruction multiplies for an element
+	left, right := pairsOf(a[:blocks*steps*TileSide*pairs]), pairsOf(b[:steps*pairs*TileSide])
 	for row := range blocks * TileSide {
-		for col := range TileSide {
-			sum := float32(0)
-			if init != nil {
-				sum = init[row*ldi+col]
+		out := c[row*ldc:][:TileSide]
+		if init != nil {
+			copy(out, init[row*ldi:])
+		} else {
+			clear(out)
+		}
+		for step := range steps {
+			var first, second [TileSide]float32
+			for k, x := range left[((row/TileSide*steps+step)*TileSide+row%TileSide)*pairs:][:pairs] {
+				for col, y := range right[(step*pairs+k)*TileSide:][:TileSide] { // the products are exact
+					first[col] = flushed(first[col] + x[0]*y[0])
+					second[col] = flushed(second[col] + x[1]*y[1])
+				}
 			}
-			for k := range steps * TileSide / 2 {
-				block := (row/TileSide*steps + k/(TileSide/2)) * TileSide * TileSide / 2
-				x0, x1 := halves(a[block+row%TileSide*TileSide/2+k%(TileSide/2)])
-				y0, y1 := halves(b[k*TileSide+col])
-				sum += x0 * y0
-				sum += x1 * y1
+			for col := range out {
+				out[col] = flushed(out[col] + flushed(first[col]+second[col]))
 			}
-			c[row*ldc+col] = sum
 		}
 	}
+}
+
+// pairsOf returns the pairs of bfloat16 values that x has the bits of.
+func pairsOf(x []float32) [][2]float32 {
+	out := make([][2]float32, len(x))
+	for i, v := range x {
+		u := math.Float32bits(v)
+		out[i] = [2]float32{flushed(math.Float32frombits(u << 16)), flushed(math.Float32frombits(u &^ 0xffff))}
+	}
+	return out
+}
+
+// flushed returns 0 in place of a denormal.
+func flushed(x float32) float32 {
+	if math.Float32bits(x)&0x7f800000 == 0 {
+		return 0
+	}
+	return x
 }
 
 // tilePanelByDefinition is Routines.tilePanel in plain Go.

@@ -58,9 +58,7 @@ func EachSet(t *testing.T, threads int, f func(t *testing.T, p *pool.Pool), more
 	}
 	for _, s := range more {
 		t.Run(s.Name, func(t *testing.T) {
-			p := NewPool(t, threads, "")
-			p.Set = s
-			f(t, p)
+			f(t, PoolOn(t, threads, s))
 		})
 	}
 }
@@ -80,6 +78,14 @@ func NewPool(t testing.TB, n int, features string) *pool.Pool {
 		t.Fatal(err)
 	}
 	t.Cleanup(p.Close)
+	return p
+}
+
+// PoolOn returns a pool for a set, which may be one that package isa has extended.
+func PoolOn(t testing.TB, n int, s *isa.Set) *pool.Pool {
+	t.Helper()
+	p := NewPool(t, n, "")
+	p.Set = s
 	return p
 }
 
