@@ -222,5 +222,5 @@ func TestOutside(t *testing.T) {
 		}
 		t.Cleanup(func() { s.Close() })
 		return s
-	}, devicetest.Options{MustHave: true})
+	}, devicetest.Options{MustHave: true, Ops: 0.25}) // TestConformance tries the same definitions in this process
 }

@@ -18,6 +18,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/rlx-go/rlx/core/devicetest"
+	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/internal/testbin"
 )
 
@@ -124,19 +126,34 @@ func sample() []string {
 // ops.
 var fewOps = []string{"-o", "add", "-o", "matmul", "-o", "softmax"}
 
-// TestConformance checks that the example passes the checks of the suite in shared memory, and those of a few ops in
-// chunks.
+// someOps returns the flags of plugins test for a third of the ops, chosen by RLX_CONFORMANCE, or none for all.
+func someOps(t *testing.T) (flags []string) {
+	defs := ir.Defs()
+	most := uint64(len(defs))
+	chosen := devicetest.Some(t, most/3, most)
+	if uint64(len(chosen)) == most {
+		return nil
+	}
+	for _, i := range chosen {
+		if name := defs[i].Name; devicetest.CheckOps([]string{name}) == nil {
+			flags = append(flags, "-o", name)
+		}
+	}
+	return flags
+}
+
+// TestConformance checks that the example passes the checks of the suite in shared memory, those of a sample of the
+// ops, and those of a few ops in chunks.
 func TestConformance(t *testing.T) {
 	_, backend := numpy(t)
-	all := sample()
-	for transport, checks := range map[string][]string{"shm": all, "chunks": slices.Concat(all, fewOps)} {
+	for transport, ops := range map[string][]string{"shm": someOps(t), "chunks": fewOps} {
 		t.Run(transport, func(t *testing.T) {
 			t.Parallel()
 			// without the sandbox, because the interpreter's packages may be anywhere
 			out := run(
 				t, rlxrun(),
 				append([]string{"plugins", "test", backend, "--sandbox=off", "--quiet", "--transport", transport},
-					checks...)...)
+					slices.Concat(sample(), ops)...)...)
 			if !regexp.MustCompile(`(?m)^numpy 1\.0: [0-9]{2,} passed, 0 failed, `).MatchString(out) {
 				t.Errorf("plugins test: %s", out)
 			}
