@@ -131,6 +131,7 @@ conformance: test-deps
 	RLX_CONFORMANCE=all $(GO) test -count=1 -timeout 60m -run '^TestMemory$$' ./core/op
 	RLX_CONFORMANCE=all $(GO) test -count=1 -timeout 60m -run '^TestPaths$$' ./cmd/rlxc ./cmd/rlxrun
 	RLX_CONFORMANCE=all $(GO) test -count=1 -timeout 60m -run '^TestConformance$$' ./sdk/python
+	RLX_CONFORMANCE=all $(GO) test -count=1 -timeout 60m -run '^(TestOutside|TestFlush)$$' ./sdk/backend ./plugins/metal/shim
 ifneq ($(HAVE_CC),)
 	RLX_CONFORMANCE=all CGO_ENABLED=1 $(GO) test -count=1 -timeout 60m -run '^TestConformance$$' ./plugins/wgpu/backend
 endif
