@@ -227,7 +227,7 @@ func TestReferenceMemory(t *testing.T) {
 		{"residual", residual, 1 << 18, 128, "90M"},
 		{"depthwise", depthwise, 100_000, 108, "80M"},
 		{"skinny", skinny, 1 << 20, 16, "160M"},
-		{"window", window, 2000, 0, "30M"}, // the scores of a window that is mostly padding
+		{"window", window, 1200, 0, "10M"}, // the scores of a window that is mostly padding
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			name := c.name + ".rlx"
