@@ -22,6 +22,9 @@ func (t *Text) Check(m Methods) error {
 	if t.Slides() {
 		inputs = append(inputs, t.Slide.Dropped)
 	}
+	if t.TakesImages() {
+		inputs = append(inputs, t.Images.Rotary)
+	}
 	f, err := m.Taking(t.Method, inputs...)
 	if err != nil {
 		return err
@@ -37,6 +40,11 @@ func (t *Text) Check(m Methods) error {
 		}
 		if hidden.Shape[1] != ids || !hidden.Shape[2].IsStatic() {
 			return f.Bad("%s is %v; want a row of known size for each of %v tokens", name, hidden, ids)
+		}
+	}
+	if t.TakesImages() {
+		if err := t.checkImages(m, f, ids); err != nil {
+			return err
 		}
 	}
 	if b := t.Batch; b.Method != "" {
@@ -226,7 +234,12 @@ func (t *Text) CheckInput(method, input string, v tensor.Tensor) error {
 			}
 		}
 		return nil
-	case method == t.Method, method == t.Draft.Method, method == t.Batch.Method:
+	case method == t.Images.Method:
+		if input == t.Images.Grid {
+			return t.Images.checkGrid(v)
+		}
+		return nil
+	case method == t.Method, method == t.Draft.Method, method == t.Batch.Method, method == t.Images.Append:
 		return t.checkChoosing(input, v)
 	}
 	return nil

@@ -42,6 +42,10 @@ func (c config) describe(cfg arch.Config, m *arch.Model) error {
 			t.Draft.Rewind = "rewind"
 		}
 	}
+	if v := c.vision; v != nil {
+		t.Images = v.tower.Images
+		t.Images.Token, t.Images.Video = v.image, v.video
+	}
 	data, err := cfg.Tokenizer(c.vocab)
 	if err != nil {
 		return err

@@ -31,19 +31,30 @@ func describe(channels, frames, patch int64, cfg arch.Config) (*task.Patches, er
 	}
 	t.Merge = int(merge)
 	t.MaxSide = max(1, int(math.Sqrt(maxPatches))/t.Merge) // a square image then has at most maxPatches patches
+	if err := readProcessor(t, cfg); err != nil {
+		return nil, err
+	}
+	if err := t.Validate(); err != nil {
+		return nil, diag.New(arch.ErrConfig, processor, "%w", err)
+	}
+	return t, nil
+}
+
+// readProcessor reads how images are resized and normalised.
+func readProcessor(t *task.Patches, cfg arch.Config) error {
 	var file arch.Config
 	raw, ok, err := cfg.File(processor, 1<<20)
 	if err == nil && ok {
 		err = file.Decode(raw, processor)
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
 	t.MinPixels, t.MaxPixels, t.Mean, t.Std = 1<<16, 1<<24, [3]float64{0.5, 0.5, 0.5}, [3]float64{0.5, 0.5, 0.5}
 	// these keys hold areas
 	for key, n := range map[string]*int{"size.shortest_edge": &t.MinPixels, "size.longest_edge": &t.MaxPixels} {
 		if v, ok, err := file.Int(key, 1, 1<<28); err != nil {
-			return nil, err
+			return err
 		} else if ok {
 			*n = int(v)
 		}
@@ -51,21 +62,18 @@ func describe(channels, frames, patch int64, cfg arch.Config) (*task.Patches, er
 	for key, to := range map[string]*[3]float64{"image_mean": &t.Mean, "image_std": &t.Std} {
 		v, err := file.Floats(key)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if v != nil && len(v) != 3 {
-			return nil, diag.New(arch.ErrConfig, processor, "%s has %d numbers; want 3, of red, green and blue", key,
+			return diag.New(arch.ErrConfig, processor, "%s has %d numbers; want 3, of red, green and blue", key,
 				len(v))
 		}
 		copy(to[:], v)
 	}
-	for key, n := range map[string]int64{"patch_size": patch, "temporal_patch_size": frames, "merge_size": merge} {
-		if err := file.Agree(key, n); err != nil {
-			return nil, err
+	for key, n := range map[string]int{"patch_size": t.Patch, "temporal_patch_size": t.Frames, "merge_size": t.Merge} {
+		if err := file.Agree(key, int64(n)); err != nil {
+			return err
 		}
 	}
-	if err := t.Validate(); err != nil {
-		return nil, diag.New(arch.ErrConfig, processor, "%w", err)
-	}
-	return t, nil
+	return nil
 }
