@@ -220,7 +220,7 @@ var mayImport = map[string][]string{
 	"internal/api":                   {".", "core/diag", "internal/localpage"},
 	"internal/otlp":                  {"core/diag"},
 	"internal/otlp/otlptest":         {},
-	"internal/openai":                {".", "core/diag", "internal/api", "text"},
+	"internal/openai":                {".", "core/diag", "internal/api", "internal/imaging", "text"},
 	"internal/inference":             {".", "core/diag", "core/dtype", "internal/api", "internal/inference/inferencepb"},
 	"internal/inference/inferencepb": {},
 	"internal/coco":                  {"segment"},

@@ -14,7 +14,7 @@ import (
 type Message struct {
 	Role    string // "system", "user", "assistant" or "tool"
 	Content string
-	Parts   []Part // texts and images, in place of Content; nil in most turns
+	Parts   []Part `json:"-"` // texts and images, in place of Content; nil in most turns
 	// Calls has the tool calls in a turn of the model, as JSON in the form of OpenAI's API. CallID names the call that
 	// a turn of a tool answers, and Name the speaker. They are empty in most turns.
 	Calls, CallID, Name string

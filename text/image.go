@@ -134,6 +134,9 @@ func PlaceImages(m *rlx.Model, ids []int, images []*Image) (Prompt, error) {
 	if !t.takesImages() {
 		return Prompt{IDs: ids}, nil
 	}
+	if slices.ContainsFunc(images, func(x *Image) bool { return x == nil || x.model == nil }) {
+		return Prompt{}, diag.New(code.TextPrompt, "prompt", "has an image that NewImage has not made")
+	}
 	out, places := Prompt{Images: images}, 0
 	for _, id := range ids {
 		n := 1
@@ -163,6 +166,9 @@ type place struct {
 func (t *spec) places(ids []int, images []*Image) (out []place, err error) {
 	bad := func(format string, args ...any) ([]place, error) {
 		return nil, diag.New(code.TextPrompt, "prompt", format, args...)
+	}
+	if slices.ContainsFunc(images, func(x *Image) bool { return x == nil || x.model == nil }) {
+		return bad("has an image that NewImage has not made")
 	}
 	if !t.takesImages() {
 		if len(images) > 0 {
