@@ -16,8 +16,8 @@ import (
 // published returns the description of Qwen3-VL.
 func published() *task.Patches {
 	half := [3]float64{0.5, 0.5, 0.5}
-	return &task.Patches{Method: "patch_embed", PixelsInput: "pixel_values", Embeddings: "embeddings", Patch: 16, Frames: 2,
-		Merge:     2,
+	return &task.Patches{Method: "patch_embed", PixelsInput: "pixel_values", Embeddings: "embeddings", Patch: 16,
+		Frames: 2, Merge: 2,
 		MinPixels: 1 << 16, MaxPixels: 1 << 24, MaxPatches: 1 << 16, Mean: half, Std: half}
 }
 
@@ -48,7 +48,8 @@ func TestGrid(t *testing.T) {
 		"enlarged":   {few, 3, 3, "image: has 3 x 3 pixels, which are 256 patches"},
 		"wide strip": {published(), 100000, 400, "one side"},
 	} {
-		if _, _, err := newPatcher(nil, c.task).rule.Grid(c.w, c.h); !errors.Is(err, ErrShape) || !strings.Contains(err.Error(), c.text) {
+		_, _, err := newPatcher(nil, c.task).rule.Grid(c.w, c.h)
+		if !errors.Is(err, ErrShape) || !strings.Contains(err.Error(), c.text) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -36,7 +36,8 @@ type TextImages struct {
 	Rotary    string     `json:"rotary"`
 	Std       [3]float64 `json:"std"`
 	Token     int        `json:"token"` // id that stands for a block of an image
-	Video     int        `json:"video"` // id that stands for a part of a video, which no method takes; -1 if there is none
+	// id that stands for a part of a video, which no method takes; -1 if there is none
+	Video int `json:"video"`
 }
 
 func (t *TextImages) fields() []Field {
@@ -70,8 +71,8 @@ func (t *Text) checkImageParts() error {
 		value, min, most int
 	}{
 		{"patch", x.Patch, 1, maxPatch}, {"merge", x.Merge, 1, maxMerge},
-		{"max_pixels", x.MaxPixels, 1, maxPixels}, {"min_pixels", x.MinPixels, 1, x.MaxPixels}, {"token", x.Token, 0, t.Vocabulary - 1},
-		{"video", x.Video, -1, t.Vocabulary - 1},
+		{"max_pixels", x.MaxPixels, 1, maxPixels}, {"min_pixels", x.MinPixels, 1, x.MaxPixels},
+		{"token", x.Token, 0, t.Vocabulary - 1}, {"video", x.Video, -1, t.Vocabulary - 1},
 	} {
 		if n.value < n.min || n.value > n.most {
 			return fmt.Errorf("images.%s is %d; allowed are %d to %d", n.field, n.value, n.min, n.most)

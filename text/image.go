@@ -187,7 +187,8 @@ func (t *spec) places(ids []int, images []*Image) (out []place, err error) {
 			x := images[len(out)]
 			end := i + x.Tokens()
 			if end > len(ids) || slices.ContainsFunc(ids[i:end], func(id int) bool { return id != t.Images.Token }) {
-				return bad("image %d has %d tokens, and the prompt fewer places from id %d on", len(out)+1, x.Tokens(), i)
+				return bad("image %d has %d tokens, and the prompt fewer places from id %d on", len(out)+1, x.Tokens(),
+					i)
 			}
 			out = append(out, place{i, x})
 			i = end - 1
@@ -344,10 +345,10 @@ func (g *Generator) parseShown(path, s string, ids []int) (out []shown, err erro
 		n, err := fmt.Sscanf(part, "%d %d %d %x", &x.at, &x.rows, &x.columns, &digest)
 		most := g.spec.Images.MaxTokens
 		if err != nil || n != 4 || len(digest) != len(x.digest) || x.rows < 1 || x.columns < 1 || x.rows > most ||
-			x.columns > most || x.at < end || x.at+x.rows*x.columns >= len(ids) ||
-			slices.ContainsFunc(ids[x.at:x.at+x.rows*x.columns], func(id int) bool { return id != g.spec.Images.Token }) {
-			return nil, diag.New(device.ErrInput, path, "says that it has the image %.80q, which its %d tokens have not",
-				part, len(ids))
+			x.columns > most || x.at < end || x.at+x.rows*x.columns >= len(ids) || slices.ContainsFunc(
+			ids[x.at:x.at+x.rows*x.columns], func(id int) bool { return id != g.spec.Images.Token }) {
+			return nil, diag.New(device.ErrInput, path,
+				"says that it has the image %.80q, which its %d tokens have not", part, len(ids))
 		}
 		copy(x.digest[:], digest)
 		out, end = append(out, x), x.at+x.rows*x.columns

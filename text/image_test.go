@@ -77,8 +77,14 @@ func vlMessages(t *testing.T, m *rlx.Model, name string) (out []text.Message) {
 // different odd sizes and of one without, computed at once, in pieces, and from a saved state.
 func TestImages(t *testing.T) {
 	t.Parallel()
+	testImages(t, rlx.Options{Threads: 1})
+}
+
+func TestImagesOnGPU(t *testing.T) { testImages(t, rlxtest.OnGPU(t)) }
+
+func testImages(t *testing.T, o rlx.Options) {
 	m := rlxtest.Open(t, goldenModel(t, "qwen3vl_tiny"))
-	g, err := text.NewGenerator(t.Context(), rlxtest.Session(t, m, rlx.Options{Threads: 1}))
+	g, err := text.NewGenerator(t.Context(), rlxtest.Session(t, m, o))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,8 +101,8 @@ func TestImages(t *testing.T) {
 		check := func(what string, p text.Prompt) {
 			t.Helper()
 			start := len(all) - 16
-			r := generate(t, g, p.IDs, text.Options{Tokens: 16, Sampling: &text.Sampling{}, IgnoreEnd: true, Logits: true,
-				Images: p.Images})
+			r := generate(t, g, p.IDs, text.Options{Tokens: 16, Sampling: &text.Sampling{}, IgnoreEnd: true,
+				Logits: true, Images: p.Images})
 			if want := all[start:]; !slices.Equal(r.IDs(), want) {
 				t.Fatalf("%s, %s: %v; want %v", c.name, what, r.IDs(), want)
 			}
@@ -104,6 +110,7 @@ func TestImages(t *testing.T) {
 			for i, v := range r.Logits {
 				most = max(most, math.Abs(float64(v)-logits.Floats[(start-1)*263+i]))
 			}
+			t.Logf("%s, %s: largest difference of a logit %.2g", c.name, what, most)
 			if most > 1e-5 {
 				t.Errorf("%s, %s: a logit differs by %v", c.name, what, most)
 			}

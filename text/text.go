@@ -32,8 +32,8 @@ import (
 
 // Errors for errors.Is.
 var (
-	// ErrPrompt is a case of rlx.ErrUsage: a prompt has no tokens or ids outside the vocabulary, or is text although
-	// the artifact has no tokenizer or no chat template.
+	// ErrPrompt is a case of rlx.ErrUsage: a prompt has no tokens or ids outside the vocabulary, is text although the
+	// artifact has no tokenizer or no chat template, or has other images than places for them.
 	ErrPrompt error = code.TextPrompt
 	// ErrContext is a case of rlx.ErrUsage: a text has more tokens than the model can see.
 	ErrContext error = code.TextContext

@@ -406,8 +406,8 @@ func (c *chat) recover(ctx context.Context, err error) error {
 	return err
 }
 
-// prompt returns the part of the prompt that must be computed before an answer that begins with said and may have left more tokens.
-// If the context has no room, the first messages are dropped.
+// prompt returns the part of the prompt that must be computed before an answer that begins with said and may have left
+// more tokens. If the context has no room, the first messages are dropped.
 func (c *chat) prompt(ctx context.Context, said string, left int) (text.Prompt, error) {
 	for {
 		p, err := text.EncodeAnswer(c.s.model, c.withSystem(c.messages[c.skipped:]), nil, said)

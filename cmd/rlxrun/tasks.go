@@ -98,7 +98,8 @@ func (f *maskFlags) given() (out []string) {
 
 func (f *imageFlag) declare(fs *cli.FlagSet) {
 	fs.Group("Image input (artifacts whose task takes images)")
-	fs.ListVarP(&f.values, "image", "", "`FILE` an image of any size: "+imaging.Formats+"; - is stdin (repeatable with language models)")
+	fs.ListVarP(&f.values, "image", "",
+		"`FILE` an image of any size: "+imaging.Formats+"; - is stdin (repeatable with language models)")
 	f.masks.declare(fs)
 }
 

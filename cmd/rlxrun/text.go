@@ -108,6 +108,10 @@ func (f *textFlags) settle() error {
 			"%d prompts are given, by --prompt, --prompt-file, --prompts-file and --ids; allowed is one of the flags",
 			n)
 	}
+	if slices.Contains(f.images.values.Values, "-") &&
+		(slices.Contains(f.prompt.Values, "-") || slices.Contains(f.file.Values, "-")) {
+		return cli.Usagef("--image", "and the prompt cannot both be stdin")
+	}
 	if f.several() && f.images.path != "" {
 		return cli.Usagef("--image", "cannot be combined with several prompts")
 	}
@@ -254,9 +258,6 @@ func (f *textFlags) readPrompt(ctx context.Context, s *session) (p text.Prompt, 
 		return p, err
 	}
 	if path != "" {
-		if path == "-" && slices.Contains(f.images.values.Values, "-") {
-			return p, cli.Usagef("--image", "and the prompt cannot both be stdin")
-		}
 		if prompt, err = readText(ctx, path, s.env.Stdin, maxText); err != nil {
 			return p, err
 		}

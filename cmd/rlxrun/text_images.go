@@ -12,7 +12,8 @@ import (
 
 // encodeImages converts a prompt with images to tokens: in the model's chat template, before the text, unless the
 // prompt has the marks of the model where images go.
-func (f *textFlags) encodeImages(s *session, t *text.Tokenizer, prompt string, images []*text.Image) (text.Prompt, error) {
+func (f *textFlags) encodeImages(s *session, t *text.Tokenizer, prompt string, images []*text.Image) (
+	text.Prompt, error) {
 	if !f.chat {
 		ids, err := t.Encode(prompt, s.files.from == "")
 		if err != nil {

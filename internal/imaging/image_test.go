@@ -516,7 +516,8 @@ func FuzzDecode(f *testing.F) {
 			return
 		}
 		w, h := img.Bounds().Dx(), img.Bounds().Dy()
-		for _, v := range imaging.Resize(w, h, 3, imaging.Bilinear(w, 16, true), imaging.Bilinear(h, 9, true), imaging.Pillow,
+		for _, v := range imaging.Resize(w, h, 3, imaging.Bilinear(w, 16, true), imaging.Bilinear(h, 9, true),
+			imaging.Pillow,
 			imaging.RGBRow(img)) {
 			if !(v >= 0 && v <= 255) {
 				t.Fatalf("value %v of an image of %d x %d", v, w, h)

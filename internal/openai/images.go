@@ -78,7 +78,8 @@ func (i *imageURL) UnmarshalJSON(b []byte) error {
 	object, ok := decode[struct {
 		URL string `json:"url"`
 	}](b)
-	if i.url = object.URL; !ok && string(b) != "null" {
+	i.url = object.URL
+	if !ok && string(b) != "null" {
 		return refuse("messages", "image_url is neither an object with a url nor a text")
 	}
 	return nil

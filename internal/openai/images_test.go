@@ -141,11 +141,12 @@ func TestImageRequests(t *testing.T) {
 	for range maxImages + 1 {
 		many = append(many, url(small))
 	}
-	if status, got := f.post(t, "/v1/chat/completions", request{"messages": []any{request{"role": "user",
-		"content": many}}}); status != 400 || !strings.Contains(at(got, "error", "message").(string), "more than 32 images") {
+	status, got := f.post(t, "/v1/chat/completions",
+		request{"messages": []any{request{"role": "user", "content": many}}})
+	if status != 400 || !strings.Contains(at(got, "error", "message").(string), "more than 32 images") {
 		t.Errorf("%d images: status %d, %v", len(many), status, got)
 	}
-	status, got := serve(t, chatModel(), Limits{}, api.Options{}).post(t, "/v1/chat/completions", request{
+	status, got = serve(t, chatModel(), Limits{}, api.Options{}).post(t, "/v1/chat/completions", request{
 		"messages": []any{request{"role": "user", "content": []any{url(small)}}}})
 	if status != 400 || !strings.Contains(at(got, "error", "message").(string), "takes only text") {
 		t.Errorf("a model for text: status %d, %v", status, got)

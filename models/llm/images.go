@@ -66,8 +66,8 @@ func (c *config) readVision(w *nn.Weights, r *reader) {
 		r.fail(diag.New(arch.ErrConfig, r.Origin(keyImage), "%s is %d, and %s %d; the vocabulary has 0 to %d", keyImage,
 			v.image, keyVideo, v.video, c.vocab-1))
 	case c.sequences > 1:
-		r.fail(diag.New(arch.ErrConfig, r.Origin(keyBatch), "%s is %d; models that take images continue one text at a time",
-			keyBatch, c.sequences))
+		r.fail(diag.New(arch.ErrConfig, r.Origin(keyBatch),
+			"%s is %d; models that take images continue one text at a time", keyBatch, c.sequences))
 	case c.rope.kind == "dynamic":
 		refuse(object+".rope_type", "rotary frequencies depend on the length")
 	case c.rotated != c.headDim:

@@ -1,10 +1,10 @@
-// Package qwen3vl builds the vision encoder of Qwen3-VL (Bai et al., arXiv:2511.21631) from a checkpoint with the names
-// of the Transformers library: all of it, a Tower, for package llm, which builds the whole model, or the patch embedding
-// alone.
+// Package qwen3vl builds the vision encoder of Qwen3-VL (Bai et al., arXiv:2511.21631) from a checkpoint with the
+// names of the Transformers library: all of it, a Tower, for package llm, which builds the whole model, or the patch
+// embedding alone.
 //
-// Of the patch embedding alone, method patch_embed maps patches, in the order of the published processor, to embeddings.
-// Method embed_image does so with the pixels of an image: it normalises them, cuts patches and embeds them. The task
-// "patches" applies one of them to an image. All other tensors are listed as unused.
+// Of the patch embedding alone, method patch_embed maps patches, in the order of the published processor, to
+// embeddings. Method embed_image does so with the pixels of an image: it normalises them, cuts patches and embeds
+// them. The task "patches" applies one of them to an image. All other tensors are listed as unused.
 //
 // It imports models/nn and below; it reads no bytes and knows no device.
 package qwen3vl

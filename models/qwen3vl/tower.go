@@ -88,8 +88,8 @@ func ReadTower(w *nn.Weights, cfg arch.Config, context int64) (*Tower, error) {
 		return nil, err
 	}
 	if t.side = int64(math.Sqrt(float64(positions[0]))); t.side*t.side != positions[0] {
-		return nil, diag.New(arch.ErrTensor, w.Source("visual.pos_embed.weight"), "has %d positions; want a square number",
-			positions[0])
+		return nil, diag.New(arch.ErrTensor, w.Source("visual.pos_embed.weight"),
+			"has %d positions; want a square number", positions[0])
 	}
 	if t.width = t.shape[0]; positions[1] != t.width {
 		return nil, diag.New(arch.ErrTensor, w.Source("visual.pos_embed.weight"), "has rows of %d; the width is %d",
@@ -145,7 +145,8 @@ func (t *Tower) configure(w *nn.Weights, cfg arch.Config) error {
 	if err != nil {
 		return err
 	}
-	if t.heads = heads; !ok {
+	t.heads = heads
+	if !ok {
 		t.heads = 16
 	}
 	if t.width%t.heads != 0 || t.width/t.heads%4 != 0 {
