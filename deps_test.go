@@ -215,7 +215,7 @@ var mayImport = map[string][]string{
 	"internal/tokenizer":             {"core/code", "core/diag", "internal/strictjson"},
 	"internal/localpage":             {"core/diag"},
 	"internal/localpage/pagetest":    {},
-	"internal/bridge":                {".", "core/diag", "core/dtype", "internal/atomicfile", "internal/ctxio", "segment", "text"},
+	"internal/bridge":                {".", "core/code", "core/diag", "core/dtype", "internal/atomicfile", "internal/ctxio", "segment", "text"},
 	"internal/grammar":               {"core/code", "core/diag"},
 	"internal/api":                   {".", "core/diag", "internal/localpage"},
 	"internal/otlp":                  {"core/diag"},

@@ -152,7 +152,8 @@ for prefix, messages in CASES.items():
     out = model.generate(**inputs, max_new_tokens=16, do_sample=False, eos_token_id=-1, pad_token_id=0,
                          output_logits=True, return_dict_in_generate=True)
     top = torch.stack(out.logits)[:, 0].topk(2).values
-    print(prefix or "images.", inputs["input_ids"].shape[1], "tokens, smallest gap", float((top[:, 0] - top[:, 1]).min()))
+    gap = float((top[:, 0] - top[:, 1]).min())
+    print(prefix or "images.", inputs["input_ids"].shape[1], "tokens, smallest gap", gap)
     golden[prefix + "greedy"] = out.sequences[0]
     more = out.sequences.shape[1] - inputs["input_ids"].shape[1]
     if "mm_token_type_ids" in inputs:

@@ -153,6 +153,14 @@ func (t *Tower) configure(w *nn.Weights, cfg arch.Config) error {
 		return diag.New(arch.ErrConfig, cfg.Origin(keyHeads),
 			"%s is %d; want heads that divide the width, %d, into multiples of 4", keyHeads, t.heads, t.width)
 	}
+	if err := t.readStack(w, cfg); err != nil {
+		return err
+	}
+	return t.readKinds(cfg)
+}
+
+// readStack reads the layers for DeepStack.
+func (t *Tower) readStack(w *nn.Weights, cfg arch.Config) (err error) {
 	if t.stack, err = cfg.Ints(keyStack, 0, int64(t.layers)-1); err != nil {
 		return err
 	}
@@ -168,6 +176,11 @@ func (t *Tower) configure(w *nn.Weights, cfg arch.Config) error {
 		return diag.New(arch.ErrConfig, cfg.Origin(keyStack),
 			"%s is %v; the tensors are those of %d different layers of 0 to %d", keyStack, t.stack, mergers, t.layers-1)
 	}
+	return nil
+}
+
+// readKinds reads the activation, and the kind of rotary embedding.
+func (t *Tower) readKinds(cfg arch.Config) error {
 	act, ok, err := cfg.String(keyAct)
 	if !ok {
 		act = "gelu_pytorch_tanh"
