@@ -150,6 +150,24 @@ func testImages(t *testing.T, o rlx.Options) {
 	}
 }
 
+// TestQuantizedImages checks that a packed encoder of images gives the same first tokens.
+func TestQuantizedImages(t *testing.T) {
+	t.Parallel()
+	m := rlxtest.Open(t, goldenModel(t, "qwen3vl_tiny", "--quantize", "q8_0", "--target", "cpu"))
+	g, err := text.NewGenerator(t.Context(), rlxtest.Session(t, m, rlx.Options{Threads: 1}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := text.EncodeMessages(m, vlMessages(t, m, "images"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := generate(t, g, p.IDs, text.Options{Tokens: 4, Sampling: &text.Sampling{}, IgnoreEnd: true, Images: p.Images})
+	if want := goldenIDs(t, "qwen3vl_tiny", "greedy")[len(p.IDs):][:4]; !slices.Equal(r.IDs(), want) {
+		t.Errorf("%v; want %v", r.IDs(), want)
+	}
+}
+
 func reset(t *testing.T, g *text.Generator) {
 	t.Helper()
 	if err := g.Reset(t.Context()); err != nil {

@@ -74,7 +74,8 @@ class Generator(Object):
                 images[about["object"]] = Object(self._bridge, about["object"])
                 parts.append({"Image": about["object"]})
             else:
-                raise UsageError(f"a part of the type {part['type']!r}; allowed are text and image", "RLX2001", "messages")
+                raise UsageError(f"a part of the type {part['type']!r}; allowed are text and image", "RLX2001",
+                                 "messages")
         return {"Role": message["role"], "Parts": parts}
 
     def text(self, ids: Sequence[int]) -> str:
