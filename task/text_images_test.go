@@ -77,7 +77,9 @@ func TestValidateImages(t *testing.T) {
 		"video":          func(t *task.Text) { t.Images.Video = -2 },
 		"std":            func(t *task.Text) { t.Images.Std[1] = 0 },
 		"mean":           func(t *task.Text) { t.Images.Mean[2] = math.NaN() },
-		"with a window":  func(t *task.Text) { t.Slide = task.TextSlide{Method: "a", Dropped: "b", First: "c", Keep: 3} },
+		"with a window": func(t *task.Text) {
+			t.Slide = task.TextSlide{Method: "a", Dropped: "b", First: "c", Keep: 3}
+		},
 		"with sequences": func(t *task.Text) { t.Batch = task.TextBatch{Method: "a"} },
 	} {
 		about := imagesTask()

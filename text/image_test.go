@@ -150,6 +150,46 @@ func testImages(t *testing.T, o rlx.Options) {
 	}
 }
 
+// TestLongImages compares the text after a prompt whose parts, two texts and an image, exceed one run each.
+func TestLongImages(t *testing.T) {
+	t.Parallel()
+	m := rlxtest.Open(t, goldenModel(t, "qwen3vl_tiny", "--set", "max_position_embeddings=4096", "--context", "1800",
+		"--set", "max_pixels=65536", "--target", "cpu"))
+	g, err := text.NewGenerator(t.Context(), rlxtest.Session(t, m, rlx.Options{Threads: 2}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pic := image.NewNRGBA(image.Rect(0, 0, 208, 200))
+	for i := range pic.Pix {
+		pic.Pix[i] = 255
+		if c := i % 4; c < 3 {
+			pic.Pix[i] = uint8(i/4%208*7 + i/4/208*3 + c*50)
+		}
+	}
+	x, err := text.NewImage(m, pic)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ids []int
+	for i := range 530 {
+		ids = append(ids, i%97)
+	}
+	ids = append(ids, slices.Repeat([]int{261}, x.Tokens())...)
+	for i := range 520 {
+		ids = append(ids, i%89)
+	}
+	r := generate(t, g, ids, text.Options{Tokens: 4, Sampling: &text.Sampling{}, IgnoreEnd: true, Logits: true,
+		Images: []*text.Image{x}})
+	if want := goldenIDs(t, "qwen3vl_tiny", "long.greedy"); len(ids) != 1700 || !slices.Equal(r.IDs(), want) {
+		t.Fatalf("after %d tokens: %v; want %v after 1700", len(ids), r.IDs(), want)
+	}
+	for i, want := range tensortest.Golden(t, vlGolden+"golden.safetensors:long.logits").Floats {
+		if d := math.Abs(float64(r.Logits[i]) - want); d > 1e-5 {
+			t.Fatalf("logit %d is %v; want %v", i, r.Logits[i], want)
+		}
+	}
+}
+
 // TestQuantizedImages checks that a packed encoder of images gives the same first tokens.
 func TestQuantizedImages(t *testing.T) {
 	t.Parallel()

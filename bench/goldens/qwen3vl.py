@@ -12,6 +12,7 @@ enlarges the one before. golden.safetensors has
     input_ids [T], position_ids [3,T]    of the conversation in case.json, with wide.png and tall.png
     greedy [G], logits [G,V]             its tokens with those that follow, and their logits without a cache
     text.input_ids, ...                  the same of one without images
+    long.greedy, long.logits             what follows a long prompt with a large image
 """
 
 import json
@@ -160,6 +161,20 @@ for prefix, messages in CASES.items():
         inputs["mm_token_type_ids"] = torch.nn.functional.pad(inputs["mm_token_type_ids"], (0, more))
     inputs["input_ids"], inputs["attention_mask"] = out.sequences, torch.ones_like(out.sequences)
     golden[prefix + "logits"] = model(**inputs).logits[0]
+
+# A prompt in which texts and an image have more tokens than one run of RLX: 530, 26 x 25 and 520.
+y, x, c = np.mgrid[:200, :208, :3]
+p = Qwen2VLImageProcessor(**{k: v for k, v in PROCESSOR.items() if k != "image_processor_type"} | {
+    "size": {"shortest_edge": 256, "longest_edge": 65536}})(
+        Image.fromarray(((x * 7 + y * 3 + c * 50) % 256).astype(np.uint8)), return_tensors="pt")
+ids = [i % 97 for i in range(530)] + [ID["<|image_pad|>"]] * 650 + [i % 89 for i in range(520)]
+inputs = {"input_ids": torch.tensor([ids]), "attention_mask": torch.ones(1, len(ids), dtype=torch.int64),
+          "mm_token_type_ids": torch.tensor([[int(i == ID["<|image_pad|>"]) for i in ids]]),
+          "pixel_values": p["pixel_values"].double(), "image_grid_thw": p["image_grid_thw"]}
+assert p["image_grid_thw"].tolist() == [[1, 50, 52]]
+out = model.generate(**inputs, max_new_tokens=4, do_sample=False, eos_token_id=-1, pad_token_id=0,
+                     output_logits=True, return_dict_in_generate=True)
+golden["long.greedy"], golden["long.logits"] = out.sequences[0, len(ids):], torch.stack(out.logits)[:, 0]
 
 (OUT / "case.json").write_text(json.dumps({(k or "images.")[:-1]: v for k, v in CASES.items()}, indent=1) + "\n")
 arrays = {k: v.numpy() for k, v in golden.items()}

@@ -42,8 +42,8 @@ func (c *call) newGenerator(ctx context.Context, a generatorArgs) (any, error) {
 		Sampling     text.Sampling `json:"sampling"`
 		Tokenizer    bool          `json:"tokenizer"`
 		ChatTemplate bool          `json:"chat_template"`
-	}{created{c.server.objects.add(&generator{Generator: g, model: session.Model()}, a.Session, g.Close)}, f.Vocabulary, f.Context, f.Sampling,
-		f.Tokenizer, f.ChatTemplate}, nil
+	}{created{c.server.objects.add(&generator{Generator: g, model: session.Model()}, a.Session, g.Close)},
+		f.Vocabulary, f.Context, f.Sampling, f.Tokenizer, f.ChatTemplate}, nil
 }
 
 type tokensArgs struct {

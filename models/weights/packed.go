@@ -32,8 +32,8 @@ func Quantizations() []string {
 }
 
 // Quantize chooses packed types for the matrices of a checkpoint: tensors [n,k] whose names end in .weight, except
-// those that choose experts and learned positions, and the matrices [e,n,k] of experts. If k is a multiple of 32 but not of 256, it uses q8_0
-// in place of types with blocks of 256 values. Other tensors keep their type.
+// those that choose experts and learned positions, and the matrices [e,n,k] of experts. If k is a multiple of 32 but
+// not of 256, it uses q8_0 in place of types with blocks of 256 values. Other tensors keep their type.
 func Quantize(c *Checkpoint, scheme string) map[string]dtype.DType {
 	out := map[string]dtype.DType{}
 	layers := 0
