@@ -66,17 +66,17 @@ func TestValidateImages(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, spoil := range map[string]func(t *task.Text){
-		"no name":        func(t *task.Text) { t.Images.Grid = "" },
-		"no method":      func(t *task.Text) { t.Images.Method = "" },
-		"patch":          func(t *task.Text) { t.Images.Patch = 0 },
-		"merge":          func(t *task.Text) { t.Images.Merge = 65 },
-		"pixels":         func(t *task.Text) { t.Images.MinPixels = 1025 },
-		"tokens":         func(t *task.Text) { t.Images.MaxTokens = 25 },
-		"no tokens":      func(t *task.Text) { t.Images.MaxTokens = 0 },
-		"token":          func(t *task.Text) { t.Images.Token = 17 },
-		"video":          func(t *task.Text) { t.Images.Video = -2 },
-		"std":            func(t *task.Text) { t.Images.Std[1] = 0 },
-		"mean":           func(t *task.Text) { t.Images.Mean[2] = math.NaN() },
+		"no name":   func(t *task.Text) { t.Images.Grid = "" },
+		"no method": func(t *task.Text) { t.Images.Method = "" },
+		"patch":     func(t *task.Text) { t.Images.Patch = 0 },
+		"merge":     func(t *task.Text) { t.Images.Merge = 65 },
+		"pixels":    func(t *task.Text) { t.Images.MinPixels = 1025 },
+		"tokens":    func(t *task.Text) { t.Images.MaxTokens = 25 },
+		"no tokens": func(t *task.Text) { t.Images.MaxTokens = 0 },
+		"token":     func(t *task.Text) { t.Images.Token = 17 },
+		"video":     func(t *task.Text) { t.Images.Video = -2 },
+		"std":       func(t *task.Text) { t.Images.Std[1] = 0 },
+		"mean":      func(t *task.Text) { t.Images.Mean[2] = math.NaN() },
 		"with a window": func(t *task.Text) {
 			t.Slide = task.TextSlide{Method: "a", Dropped: "b", First: "c", Keep: 3}
 		},

@@ -3,6 +3,7 @@ package text
 import (
 	"bytes"
 	"slices"
+	"strings"
 
 	"github.com/rlx-go/rlx"
 	"github.com/rlx-go/rlx/core/code"
@@ -55,13 +56,28 @@ func ToolPrompt(m *rlx.Model, messages []Message, tools []byte) (string, error) 
 	}
 	in := chat.Input{AddGenerationPrompt: true, BOS: t.BOS, EOS: t.EOS, Tools: tools}
 	for _, x := range messages {
-		m := chat.Message{Role: x.Role, Content: x.Content, Calls: x.Calls, CallID: x.CallID, Name: x.Name}
-		for _, p := range x.Parts {
-			m.Parts = append(m.Parts, chat.Part{Text: p.Text, Image: p.Image != nil})
-		}
-		in.Messages = append(in.Messages, m)
+		in.Messages = append(in.Messages, x.forTemplate())
 	}
 	return template.Render(in)
+}
+
+// forTemplate returns the message as a template gets it. Many templates take only texts, so one without images is a text.
+func (x Message) forTemplate() chat.Message {
+	m := chat.Message{Role: x.Role, Content: x.Content, Calls: x.Calls, CallID: x.CallID, Name: x.Name}
+	if len(x.Parts) == 0 {
+		return m
+	}
+	var all strings.Builder
+	images := false
+	for _, p := range x.Parts {
+		images = images || p.Image != nil
+		all.WriteString(p.Text)
+		m.Parts = append(m.Parts, chat.Part{Text: p.Text, Image: p.Image != nil})
+	}
+	if !images {
+		m.Content, m.Parts = all.String(), nil
+	}
+	return m
 }
 
 // templateOf returns the source of the model's chat template.

@@ -288,6 +288,12 @@ func TestImageErrors(t *testing.T) {
 	}
 	rlxtest.WantError(t, "another place", g.Load(t.Context(), path), rlx.ErrInput)
 
+	parts := []text.Message{{Role: "user", Parts: []text.Part{{Text: "a"}, {Text: "b"}}}}
+	plain := []text.Message{{Role: "user", Content: "ab"}}
+	one, err1 := text.ChatPrompt(m, parts)
+	if two, err2 := text.ChatPrompt(m, plain); err1 != nil || err2 != nil || one != two {
+		t.Errorf("parts of text give %q, %v; want %q, %v", one, err1, two, err2)
+	}
 	llama := rlxtest.Open(t, goldenModel(t, "llama_tiny"))
 	_, err = text.NewImage(llama, wide.Picture())
 	rlxtest.WantError(t, "a model without images", err, text.ErrPrompt)

@@ -122,9 +122,9 @@ func (s *Server) chat(w http.ResponseWriter, r *http.Request, in *chatRequest) {
 
 func (s *Server) encodeChat(ctx context.Context, in *chatRequest) (text.Prompt, error) {
 	var all []text.Message
-	images := 0
+	var count imageCount
 	for _, m := range in.Messages {
-		one, err := s.message(ctx, m, &images)
+		one, err := s.message(ctx, m, &count)
 		if err != nil {
 			return text.Prompt{}, err
 		}

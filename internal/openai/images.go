@@ -13,9 +13,13 @@ import (
 )
 
 const (
-	maxImages = 32      // of a request
-	maxPixels = 1 << 26 // of each
+	maxImages    = 32      // of a request
+	maxPixels    = 1 << 26 // of each
+	maxAllPixels = 1 << 27 // of all: decoding keeps other requests waiting
 )
+
+// imageCount counts the images of a request.
+type imageCount struct{ images, pixels int }
 
 // content is a text, or a list of parts that are texts and images.
 type content struct {
@@ -88,8 +92,8 @@ func (i *imageURL) UnmarshalJSON(b []byte) error {
 // decoding has an element while an image is decoded: one at a time, which bounds the memory.
 var decoding = make(chan struct{}, 1)
 
-// message returns a message with its images. images counts those of the request.
-func (s *Server) message(ctx context.Context, m message, images *int) (out text.Message, err error) {
+// message returns a message with its images, and counts them.
+func (s *Server) message(ctx context.Context, m message, count *imageCount) (out text.Message, err error) {
 	out = text.Message{Role: m.Role, Content: m.Content.text, Calls: string(m.Calls), CallID: m.CallID, Name: m.Name}
 	if out.Role == "developer" { // the newer name
 		out.Role = "system"
@@ -100,10 +104,7 @@ func (s *Server) message(ctx context.Context, m message, images *int) (out text.
 	for _, p := range m.Content.parts {
 		part := text.Part{Text: p.text}
 		if p.url != "" {
-			if *images++; *images > maxImages {
-				return out, refuse("messages", fmt.Sprintf("has more than %d images", maxImages))
-			}
-			if part.Image, err = s.image(ctx, p.url); err != nil {
+			if part.Image, err = s.image(ctx, p.url, count); err != nil {
 				return out, err
 			}
 		}
@@ -113,9 +114,16 @@ func (s *Server) message(ctx context.Context, m message, images *int) (out text.
 }
 
 // image decodes an image in a data: URL (RFC 2397).
-func (s *Server) image(ctx context.Context, url string) (*text.Image, error) {
+func (s *Server) image(ctx context.Context, url string, count *imageCount) (*text.Image, error) {
 	if facts, err := text.FactsOf(s.model); err != nil || !facts.Images {
 		return nil, refuse("messages", "has an image; this model takes only text")
+	}
+	if count.images++; count.images > maxImages {
+		return nil, refuse("messages", fmt.Sprintf("has more than %d images", maxImages))
+	}
+	left := maxAllPixels - count.pixels
+	if left <= 0 {
+		return nil, refuse("messages", fmt.Sprintf("has images of more than %d pixels in all", maxAllPixels))
 	}
 	scheme, rest, _ := strings.Cut(url, ":")
 	if !strings.EqualFold(scheme, "data") {
@@ -137,10 +145,11 @@ func (s *Server) image(ctx context.Context, url string) (*text.Image, error) {
 		return nil, context.Cause(ctx)
 	}
 	img, err := imaging.Decode("image_url", bytes.NewReader(raw),
-		imaging.Limits{FileSize: int64(len(raw)), Pixels: maxPixels})
+		imaging.Limits{FileSize: int64(len(raw)), Pixels: int64(min(maxPixels, left))})
 	if err != nil {
 		return nil, refuse("messages", err.Error())
 	}
+	count.pixels += img.Bounds().Dx() * img.Bounds().Dy()
 	x, err := text.NewImage(s.model, img)
 	if err != nil {
 		return nil, refuse("messages", err.Error())

@@ -124,6 +124,11 @@ func TestVisionConfig(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+	// The whole model's key counts: the last layer is then a tensor of its own.
+	m, err = build(all, `"vocab_size"`, `"tie_word_embeddings": true, "vocab_size"`)
+	if err != nil || !slices.ContainsFunc(m.Params, func(p arch.Param) bool { return p.Name == "lm_head.weight" }) {
+		t.Errorf("tied by text_config alone: %v", err)
+	}
 	facts := map[string]bool{}
 	m, err = build(all, "", "", "max_pixels=20000")
 	if err != nil {

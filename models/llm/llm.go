@@ -59,13 +59,20 @@ func names(name string) []string {
 }
 
 func build(ckpt arch.Checkpoint, cfg arch.Config) (*arch.Model, error) {
-	if err := cfg.Lift("text_config"); err != nil { // in configurations of models with vision
+	tied, given, err := cfg.Bool(keyTied)
+	if err == nil {
+		err = cfg.Lift("text_config") // in configurations of models with vision
+	}
+	if err != nil {
 		return nil, err
 	}
 	w := nn.NewWeights(ckpt, names)
 	c, err := readConfig(w, cfg)
 	if err != nil {
 		return nil, err
+	}
+	if given && kinds[c.kind].images { // of the whole model; text_config may have the default of a part
+		c.tied = tied
 	}
 	m := &arch.Model{Arch: c.kind, Facts: c.facts(cfg)}
 	type method struct {
