@@ -166,7 +166,9 @@ var mayImport = map[string][]string{
 	"plugins/internal/gpu/kernels": {"core/target", "core/op", "core/program", "core/ir", "core/dtype", "core/splat",
 		"core/tensor", "core/diag"},
 
-	"models/gguf":  {"models/weights", "core/code", "core/diag", "core/dtype", "internal/gguf", "internal/regular"},
+	"models/gguf": {"models/weights", "core/code", "core/diag", "core/dtype", "internal/gguf", "internal/regular"},
+	"models/llm": {"models/nn", "models/arch", "models/qwen3vl", "core/hir", "core/op", "core/ir", "core/diag", "core/dtype",
+		"task"},
 	"models/ply":   {"models/weights", "core/code", "core/diag", "core/dtype", "internal/ply", "internal/regular"},
 	"internal/ply": {},
 	"models/views": {"models/ply", "models/weights", "core/code", "core/diag", "core/dtype", "internal/regular",
