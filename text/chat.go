@@ -61,7 +61,8 @@ func ToolPrompt(m *rlx.Model, messages []Message, tools []byte) (string, error) 
 	return template.Render(in)
 }
 
-// forTemplate returns the message as a template gets it. Many templates take only texts, so one without images is a text.
+// forTemplate returns the message as a template gets it. Many templates take only texts, so one without images is a
+// text.
 func (x Message) forTemplate() chat.Message {
 	m := chat.Message{Role: x.Role, Content: x.Content, Calls: x.Calls, CallID: x.CallID, Name: x.Name}
 	if len(x.Parts) == 0 {
