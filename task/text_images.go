@@ -18,8 +18,8 @@ import (
 //	Features f32[n,w] (a row for each block)
 //	Append: Features f32[t,w], Text.Inputs.Position i32[], Rotary i32[3,t] (appends blocks to the tokens in a state)
 //
-// with n from 1 to MaxTokens and t from 1 to Text.Chunk. Text.Method then takes Rotary i32[3,t] too: the time, row and
-// column of each of its t tokens. A token of text has the same number in all three: one more than the largest before
+// with n from 1 to MaxTokens and t from 1 to Text.Chunk. Text.Method then takes Rotary i32[3,t] too, and TextBatch.Method
+// Rotary i32[3,B,t]: the time, row and column of each of its t tokens. A token of text has the same number in all three: one more than the largest before
 // it. A block of an image that begins at p has time p, row p+y and column p+x.
 type TextImages struct {
 	Append    string     `json:"append"`
@@ -34,8 +34,12 @@ type TextImages struct {
 	Patch     int        `json:"patch"` // side in pixels
 	Patches   string     `json:"patches"`
 	Rotary    string     `json:"rotary"`
-	Std       [3]float64 `json:"std"`
-	Token     int        `json:"token"` // id that stands for a block of an image
+	// Sequence i32[1], the number of a sequence in the state, is an input of Append if there are methods for batches.
+	// Otherwise it is empty.
+	Sequence string `json:"sequence"`
+
+	Std   [3]float64 `json:"std"`
+	Token int        `json:"token"` // id that stands for a block of an image
 	// id that stands for a part of a video, which no method takes; -1 if there is none
 	Video int `json:"video"`
 }
@@ -46,7 +50,7 @@ func (t *TextImages) fields() []Field {
 		{Key: "max_pixels", Value: &t.MaxPixels}, {Key: "max_tokens", Value: &t.MaxTokens},
 		{Key: "mean", Value: t.Mean[:]}, {Key: "merge", Value: &t.Merge}, {Key: "method", Value: &t.Method},
 		{Key: "min_pixels", Value: &t.MinPixels}, {Key: "patch", Value: &t.Patch}, {Key: "patches", Value: &t.Patches},
-		{Key: "rotary", Value: &t.Rotary}, {Key: "std", Value: t.Std[:]}, {Key: "token", Value: &t.Token},
+		{Key: "rotary", Value: &t.Rotary}, {Key: "sequence", Value: &t.Sequence}, {Key: "std", Value: t.Std[:]}, {Key: "token", Value: &t.Token},
 		{Key: "video", Value: &t.Video},
 	}
 }
@@ -60,8 +64,11 @@ func (t *Text) checkImageParts() error {
 	if *x == (TextImages{}) {
 		return nil
 	}
-	if t.Slides() || t.Batch.Method != "" || t.Draft.Method != "" {
-		return fmt.Errorf("images is %+v, and there are methods for batches, drafts or sliding; want one of them", *x)
+	if t.Slides() || t.Draft.Method != "" {
+		return fmt.Errorf("images is %+v, and there are methods for drafts or sliding; want one of them", *x)
+	}
+	if several := t.Batch.Method != ""; several != (x.Sequence != "") || several && t.Batch.Sequence == "" {
+		return fmt.Errorf("images is %+v and batch %+v; want sequence in both, or in none", *x, t.Batch)
 	}
 	if slices.Contains([]string{x.Append, x.Features, x.Grid, x.Method, x.Patches, x.Rotary}, "") {
 		return fmt.Errorf("images is %+v; want all names, or none", *x)
@@ -121,7 +128,14 @@ func (t *Text) checkImages(m Methods, f *Method, tokens ir.Dim) error {
 		return see.Bad("%s is %v and %s is %v; want %d rows for each of 1 to %d rows of known size", x.Patches, patches,
 			x.Features, features, x.Merge*x.Merge, x.MaxTokens)
 	}
-	add, err := m.Taking(x.Append, x.Features, t.Inputs.Position, x.Rotary)
+	inputs := []string{x.Features, t.Inputs.Position, x.Rotary}
+	if x.Sequence != "" {
+		inputs = append(inputs, x.Sequence)
+	}
+	add, err := m.Taking(x.Append, inputs...)
+	if err == nil && x.Sequence != "" {
+		_, err = add.Input(x.Sequence, dtype.I32, Shape{Exactly(1)})
+	}
 	if err != nil {
 		return err
 	}

@@ -80,7 +80,11 @@ func TestValidateImages(t *testing.T) {
 		"with a window": func(t *task.Text) {
 			t.Slide = task.TextSlide{Method: "a", Dropped: "b", First: "c", Keep: 3}
 		},
-		"with sequences": func(t *task.Text) { t.Batch = task.TextBatch{Method: "a"} },
+		"a batch alone": func(t *task.Text) {
+			t.Batch = task.TextBatch{Method: "a", Count: "b", Move: "c", From: "d", To: "e", Sequence: "f", Row: "g",
+				Rows: 1, Sequences: 2}
+		},
+		"sequence alone": func(t *task.Text) { t.Images.Sequence = "sequence" },
 	} {
 		about := imagesTask()
 		if spoil(about); about.Validate() == nil {

@@ -233,58 +233,59 @@ func (g *Generator) After(p Prompt) (rest Prompt, ok bool) {
 
 func (x *Image) shownAt(at int) shown { return shown{at, x.rows, x.columns, x.digest} }
 
-// setRotary sets the positions of n tokens, which the function at returns.
-func (r *textRun) setRotary(t *spec, n int, at func(axis, i int) int) {
-	r.rotary = r.rotary[:0]
-	for axis := range 3 {
-		for i := range n {
-			r.rotary = append(r.rotary, int32(at(axis, i)))
-		}
+// next returns the position of the token that follows n others, among which are images.
+func next(n int, images []shown) int {
+	for _, x := range images {
+		n -= x.shift()
 	}
-	r.request.Inputs[t.Images.Rotary] = rlx.Tensor{DType: rlx.I32, Shape: []int{3, n}, Data: tensor.Bytes(r.rotary)}
-}
-
-// next returns the position of the next token.
-func (g *Generator) next() int {
-	p := len(g.seen)
-	for _, x := range g.shown {
-		p -= x.shift()
-	}
-	return p
+	return n
 }
 
 // look appends an image to the state.
 func (g *Generator) look(ctx context.Context, x *Image) error {
-	t := &g.spec.Images
-	if err := g.session.Load(ctx, t.Method, t.Append); err != nil {
+	err := g.run.look(ctx, g.session, g.spec, g.run.do, g.state, x, len(g.seen), g.shown, 0)
+	if err == nil {
+		g.shown = append(g.shown, x.shownAt(len(g.seen)))
+		g.seen, g.last = append(g.seen, slices.Repeat([]int{g.spec.Images.Token}, x.Tokens())...), nil
+	}
+	return err
+}
+
+// look appends an image to a sequence of a state, after seen tokens, among which are images. An error leaves rows that
+// are not read.
+func (r *textRun) look(ctx context.Context, s *rlx.Session, t *spec, do rlx.Runner, state *rlx.State, x *Image, seen int,
+	images []shown, sequence int32) error {
+	about := &t.Images
+	if err := s.Load(ctx, about.Method, about.Append); err != nil {
 		return err
 	}
-	features, err := x.encode(ctx, g.run.do, g.spec, g.session.Model())
+	features, err := x.encode(ctx, do, t, s.Model())
 	if err != nil {
 		return err
 	}
-	first, n, before := g.next(), x.Tokens(), len(g.seen)
+	first, n := next(seen, images), x.Tokens()
 	width := len(features) / n
-	for at := 0; at < n; at += g.spec.Chunk {
-		end := min(n, at+g.spec.Chunk)
-		g.run.setRotary(g.spec, end-at, func(axis, i int) int {
-			return first + []int{0, (at + i) / x.columns, (at + i) % x.columns}[axis]
-		})
-		position := []int32{int32(len(g.seen))}
-		_, err := g.run.do.Run(ctx, rlx.Request{Method: t.Append, State: g.state, Outputs: []string{},
-			Inputs: map[string]rlx.Tensor{
-				t.Features: {DType: rlx.F32, Shape: []int{end - at, width},
-					Data: tensor.Bytes(features[at*width : end*width])},
-				g.spec.Inputs.Position: {DType: rlx.I32, Shape: []int{}, Data: tensor.Bytes(position)},
-				t.Rotary:               g.run.request.Inputs[t.Rotary],
-			}})
-		if err != nil {
-			g.seen = g.seen[:before] // rows beyond are not read
+	for at := 0; at < n; at += t.Chunk {
+		end := min(n, at+t.Chunk)
+		rotary := make([]int32, 0, 3*(end-at))
+		for axis := range 3 {
+			for i := at; i < end; i++ {
+				rotary = append(rotary, int32(first+[]int{0, i / x.columns, i % x.columns}[axis]))
+			}
+		}
+		q := rlx.Request{Method: about.Append, State: state, Outputs: []string{}, Inputs: map[string]rlx.Tensor{
+			about.Features: {DType: rlx.F32, Shape: []int{end - at, width},
+				Data: tensor.Bytes(features[at*width : end*width])},
+			t.Inputs.Position: {DType: rlx.I32, Shape: []int{}, Data: tensor.Bytes([]int32{int32(seen + at)})},
+			about.Rotary:      {DType: rlx.I32, Shape: []int{3, end - at}, Data: tensor.Bytes(rotary)},
+		}}
+		if about.Sequence != "" {
+			q.Inputs[about.Sequence] = rlx.Tensor{DType: rlx.I32, Shape: []int{1}, Data: tensor.Bytes([]int32{sequence})}
+		}
+		if _, err := do.Run(ctx, q); err != nil {
 			return err
 		}
-		g.seen, g.last = append(g.seen, slices.Repeat([]int{t.Token}, end-at)...), nil
 	}
-	g.shown = append(g.shown, x.shownAt(before))
 	return nil
 }
 

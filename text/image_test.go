@@ -154,8 +154,9 @@ func testImages(t *testing.T, o rlx.Options) {
 func TestLongImages(t *testing.T) {
 	t.Parallel()
 	m := rlxtest.Open(t, goldenModel(t, "qwen3vl_tiny", "--set", "max_position_embeddings=4096", "--context", "1800",
-		"--set", "max_pixels=65536", "--target", "cpu"))
-	g, err := text.NewGenerator(t.Context(), rlxtest.Session(t, m, rlx.Options{Threads: 2}))
+		"--set", "max_pixels=65536", "--batch", "2", "--target", "cpu"))
+	s := rlxtest.Session(t, m, rlx.Options{Threads: 2})
+	g, err := text.NewGenerator(t.Context(), s)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,14 +181,113 @@ func TestLongImages(t *testing.T) {
 	}
 	r := generate(t, g, ids, text.Options{Tokens: 4, Sampling: &text.Sampling{}, IgnoreEnd: true, Logits: true,
 		Images: []*text.Image{x}})
-	if want := goldenIDs(t, "qwen3vl_tiny", "long.greedy"); len(ids) != 1700 || !slices.Equal(r.IDs(), want) {
-		t.Fatalf("after %d tokens: %v; want %v after 1700", len(ids), r.IDs(), want)
+	next := goldenIDs(t, "qwen3vl_tiny", "long.greedy")
+	if len(ids) != 1700 || !slices.Equal(r.IDs(), next) {
+		t.Fatalf("after %d tokens: %v; want %v after 1700", len(ids), r.IDs(), next)
+	}
+	b, err := text.NewBatch(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	y, err := b.Add(t.Context(), ids, text.Options{Tokens: 4, Sampling: &text.Sampling{}, IgnoreEnd: true,
+		Images: []*text.Image{x}})
+	for err == nil && b.Len() > 0 {
+		err = b.Step(t.Context())
+	}
+	if err != nil || y.Err() != nil || !slices.Equal(y.Result().IDs(), next) {
+		t.Fatalf("in a batch: %v, %v, %v; want %v", err, y.Err(), y.Result().IDs(), next)
 	}
 	for i, want := range tensortest.Golden(t, vlGolden+"golden.safetensors:long.logits").Floats {
 		if d := math.Abs(float64(r.Logits[i]) - want); d > 1e-5 {
 			t.Fatalf("logit %d is %v; want %v", i, r.Logits[i], want)
 		}
 	}
+}
+
+// TestBatchImages continues texts with and without images together, in more turns than there are sequences, and compares
+// them with Transformers'. A conversation that was computed is used again, and one with another image is not.
+func TestBatchImages(t *testing.T) {
+	t.Parallel()
+	testBatchImages(t, rlx.Options{Threads: 2})
+}
+
+func TestBatchImagesOnGPU(t *testing.T) { testBatchImages(t, rlxtest.OnGPU(t)) }
+
+func testBatchImages(t *testing.T, o rlx.Options) {
+	m := rlxtest.Open(t, goldenModel(t, "qwen3vl_tiny", "--batch", "3"))
+	s := rlxtest.Session(t, m, o)
+	for _, alike := range []bool{false, true} {
+		b, err := text.NewBatch(t.Context(), s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.Alike = alike
+		run := func(prompts ...text.Prompt) (out []*text.BatchText) {
+			t.Helper()
+			for _, p := range prompts {
+				x, err := b.Add(t.Context(), p.IDs, text.Options{Tokens: 16, Sampling: &text.Sampling{},
+					IgnoreEnd: true, Images: p.Images})
+				if err != nil {
+					t.Fatal(err)
+				}
+				out = append(out, x)
+			}
+			for b.Len() > 0 {
+				if err := b.Step(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			return out
+		}
+		var both []text.Prompt
+		var want [][]int
+		for _, c := range []string{"images", "text"} {
+			p, err := text.EncodeMessages(m, vlMessages(t, m, c), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			both = append(both, p)
+			all := goldenIDs(t, "qwen3vl_tiny", map[string]string{"images": "greedy", "text": "text.greedy"}[c])
+			want = append(want, all[len(all)-16:])
+		}
+		check := func(what string, x *text.BatchText, want []int) {
+			t.Helper()
+			if x.Err() != nil || !slices.Equal(x.Result().IDs(), want) {
+				t.Errorf("%s, alike %v: %v, %v; want %v", what, alike, x.Result().IDs(), x.Err(), want)
+			}
+		}
+		for i, x := range run(both[0], both[1], both[0]) {
+			check("together", x, want[i%2])
+		}
+		again := run(both[0])[0]
+		check("again", again, want[0])
+		if n := again.Result().Cached; !alike && n != len(both[0].IDs)-1 || alike && n != 0 {
+			t.Errorf("alike %v: %d tokens were used again", alike, n)
+		}
+		p := both[0]
+		p.Images = []*text.Image{p.Images[0], brighter(t, m, p.Images[1])}
+		if n := run(p)[0].Result().Cached; n >= len(p.IDs)-20 {
+			t.Errorf("alike %v: %d tokens of another image were used again", alike, n)
+		}
+		check("after another image", run(both[0])[0], want[0])
+		_, err = b.Add(t.Context(), both[0].IDs, text.Options{Tokens: 1})
+		rlxtest.WantError(t, "no images", err, text.ErrPrompt)
+		b.Close()
+	}
+	g, err := text.NewGenerator(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := text.EncodeMessages(m, vlMessages(t, m, "images"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := generate(t, g, p.IDs, text.Options{Tokens: 16, Sampling: &text.Sampling{}, IgnoreEnd: true, Images: p.Images})
+	if all := goldenIDs(t, "qwen3vl_tiny", "greedy"); !slices.Equal(r.IDs(), all[len(all)-16:]) {
+		t.Errorf("a generator of the same artifact: %v", r.IDs())
+	}
+	_, err = text.GenerateBatch(t.Context(), s, [][]int{p.IDs}, text.Options{Images: p.Images}, nil)
+	rlxtest.WantError(t, "images of all prompts", err, rlx.ErrUsage)
 }
 
 // TestQuantizedImages checks that a packed encoder of images gives the same first tokens.

@@ -188,8 +188,7 @@ func (g *Generator) step(ctx context.Context, ids []int, outputs []string) (*rlx
 	}
 	r.position[0], r.dropped[0] = int32(at), int32(g.dropped)
 	if g.spec.takesImages() {
-		first := g.next()
-		r.setRotary(g.spec, len(ids), func(_, i int) int { return first + i })
+		r.setRotary(g.spec, []int{next(at, g.shown)}, len(ids), 3, len(ids))
 	}
 	next := uint64(at + len(ids)) // position of the chosen token
 	r.step[0], r.step[1] = uint32(next), uint32(next>>32)
@@ -208,6 +207,19 @@ func (g *Generator) step(ctx context.Context, ids []int, outputs []string) (*rlx
 	}
 	g.seen, g.last, g.draft.copied = append(g.seen, ids...), nil, false
 	return res, nil
+}
+
+// setRotary sets the positions of n tokens of texts, whose first positions are given.
+func (r *textRun) setRotary(t *spec, firsts []int, n int, shape ...int) {
+	r.rotary = r.rotary[:0]
+	for range 3 { // text has the same time, row and column
+		for _, first := range firsts {
+			for i := range n {
+				r.rotary = append(r.rotary, int32(first+i))
+			}
+		}
+	}
+	r.request.Inputs[t.Images.Rotary] = rlx.Tensor{DType: rlx.I32, Shape: shape, Data: tensor.Bytes(r.rotary)}
 }
 
 // slide drops the rows of a full state that no later token sees.

@@ -21,8 +21,8 @@ type decoder struct {
 	// sequence has the numbers of the sequences in the states; nil means the first ones.
 	sequence    *ir.Node
 	frequencies *ir.Node // of rotary embedding; nil means those of the base
-	// Angles of rotary embedding, with a row for each token of the run, if tokens have several positions. first is the
-	// first token that is turned; nil means 0.
+	// Angles of rotary embedding, with a row for each token of the run, if tokens have several positions. first has the
+	// rows of the tokens that are turned, as the operand position of rope; nil means that they begin at 0.
 	cos, sin, first *ir.Node
 }
 
@@ -106,7 +106,10 @@ func (d *decoder) layer(s nn.Scope, l layer, x *ir.Node, t *token) (all, one *ir
 	a := s.At("self_attn")
 	k, v := d.keysAndValues(a, l, h)
 	at := *d
-	at.position, at.row, at.first = op.Add(d.position, t.index), op.Add(d.row, t.index), t.index
+	at.position, at.row = op.Add(d.position, t.index), op.Add(d.row, t.index)
+	if d.cos != nil {
+		at.first = d.tableRow(t.index)
+	}
 	one = d.feed(last, l, t.of(x), at.attend(a.Suffixed(".last"), l, t.of(h), k, v))
 	return d.feed(s, l, x, d.attend(a, l, h, k, v)), one
 }

@@ -65,9 +65,6 @@ func (c *config) readVision(w *nn.Weights, r *reader) {
 	case int64(v.image) >= c.vocab || int64(v.video) >= c.vocab:
 		r.fail(diag.New(arch.ErrConfig, r.Origin(keyImage), "%s is %d, and %s %d; the vocabulary has 0 to %d", keyImage,
 			v.image, keyVideo, v.video, c.vocab-1))
-	case c.sequences > 1:
-		r.fail(diag.New(arch.ErrConfig, r.Origin(keyBatch),
-			"%s is %d; models that take images continue one text at a time", keyBatch, c.sequences))
 	case c.rope.kind == "dynamic":
 		refuse(object+".rope_type", "rotary frequencies depend on the length")
 	case c.rotated != c.headDim:
@@ -91,10 +88,17 @@ func (c *config) readVision(w *nn.Weights, r *reader) {
 	}
 }
 
-// rotary adds the input with the time, row and column of each token, and makes d turn by them.
-func (d *decoder) rotary() {
+// rotary adds the input with the time, row and column of each token of some sequences, and makes d turn by them. For a
+// single sequence, the input has no axis for it.
+func (d *decoder) rotary(sequences ir.Dim) {
 	g, tokens := d.root.Graph, ir.Named("T")
-	in := op.Input(g, d.vision.tower.Images.Rotary, ir.Type{DType: dtype.I32, Shape: ir.Shape{ir.Static(3), tokens}})
+	shape := ir.Shape{ir.Static(3), sequences, tokens}
+	if sequences.Is(1) {
+		shape = ir.Shape{ir.Static(3), tokens}
+	} else {
+		d.first = d.tableRows(op.Iota(g, 1, ir.Type{DType: dtype.I32, Shape: ir.Shape{ir.Static(1), tokens}}))
+	}
+	in := op.Input(g, d.vision.tower.Images.Rotary, ir.Type{DType: dtype.I32, Shape: shape})
 	pairs := d.headDim / 2
 	f := d.frequencies
 	if f == nil {
@@ -106,7 +110,7 @@ func (d *decoder) rotary() {
 	turns := make([]nn.Turn, 3)
 	kept := op.Lt(index, number(0)) // pairs that rows and columns turn
 	for i := range turns {
-		turns[i].Position = op.Narrow(in, 0, i, 1)
+		turns[i].Position = op.Reshape(op.Narrow(in, 0, i, 1), ir.Shape{sequences, tokens})
 		if i > 0 {
 			own := op.And(op.Eq(op.Mod(index, number(3)), number(i)), op.Lt(index, number(3*d.vision.sections[i])))
 			turns[i].Frequencies = op.Mul(f, op.Cast(own, dtype.F32))
@@ -117,12 +121,29 @@ func (d *decoder) rotary() {
 	if d.rope.attention != 1 {
 		turns[0].Factor = d.rope.attention
 	}
-	d.cos, d.sin = nn.Angles(g, ir.Static(1), tokens, pairs, turns)
+	d.cos, d.sin = nn.Angles(g, sequences, tokens, pairs, turns)
+}
+
+// tableRows returns the rows of the tables of angles for tokens of several sequences, [B,n]. index has the numbers of
+// the tokens, [1,n] or [B,n].
+func (d *decoder) tableRows(index *ir.Node) *ir.Node {
+	g := d.root.Graph
+	tokens := op.Add(last(g, "T"), op.Const(g, 1, ir.TypeOf(dtype.I32)))
+	sequence := op.Iota(g, 0, ir.Type{DType: dtype.I32, Shape: ir.Shape{ir.Named("B"), ir.Static(1)}})
+	return op.Add(op.Mul(sequence, tokens), index)
+}
+
+// tableRow returns the first row of the tables of angles for the token with the given number of each sequence.
+func (d *decoder) tableRow(index *ir.Node) *ir.Node {
+	if index.Type.Rank() == 0 {
+		return index
+	}
+	return d.tableRows(op.Reshape(index, ir.Shape{ir.Named("B"), ir.Static(1)}))
 }
 
 // appendImage appends blocks of an image to the sequence in the states: features f32[T,w], which the encoder has
-// computed, position i32[], and rotary i32[3,T]. The last layer only keeps keys and values: what follows an image is
-// chosen from a token of text.
+// computed, position i32[], and rotary i32[3,T]; with several sequences also the number of one, sequence i32[1]. The
+// last layer only keeps keys and values: what follows an image is chosen from a token of text.
 func appendImage(c config, root nn.Scope) {
 	g, tower := root.Graph, c.vision.tower
 	stacked := tower.Stacked()
@@ -131,7 +152,10 @@ func appendImage(c config, root nn.Scope) {
 	position := op.Input(g, "position", ir.TypeOf(dtype.I32))
 	d := newDecoder(c, root, "T", position)
 	d.cached, d.row = true, position
-	d.rotary()
+	d.rotary(ir.Static(1))
+	if c.sequences > 1 {
+		d.sequence = op.Input(g, "sequence", ir.TypeOf(dtype.I32, 1))
+	}
 	part := func(i int) *ir.Node {
 		return op.Reshape(op.Narrow(in, 1, i*int(c.width), int(c.width)),
 			ir.Shape{ir.Static(1), ir.Named("T"), ir.Static(c.width)})

@@ -95,7 +95,6 @@ func TestVisionConfig(t *testing.T) {
 		"sections":           {"    3,\n    3,\n    2\n", "    3,\n    3\n", "", "mrope_section has 2 numbers"},
 		"not interleaved":    {`"mrope_interleaved": true`, `"mrope_interleaved": false`, "", "interleaved"},
 		"dynamic":            {`"rope_type": "default"`, `"rope_type": "dynamic", "factor": 2`, "", "depend on the length"},
-		"batch":              {"", "", "batch=2", "one text at a time"},
 		"area":               {"", "", "max_pixels=10", "max_pixels is 10"},
 	} {
 		var set []string

@@ -46,6 +46,9 @@ func (c config) describe(cfg arch.Config, m *arch.Model) error {
 	if v := c.vision; v != nil {
 		t.Images = v.tower.Images
 		t.Images.Token, t.Images.Video = v.image, v.video
+		if c.sequences > 1 {
+			t.Images.Sequence = "sequence"
+		}
 	}
 	data, err := cfg.Tokenizer(c.vocab)
 	if err != nil {
