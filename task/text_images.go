@@ -18,9 +18,10 @@ import (
 //	Features f32[n,w] (a row for each block)
 //	Append: Features f32[t,w], Text.Inputs.Position i32[], Rotary i32[3,t] (appends blocks to the tokens in a state)
 //
-// with n from 1 to MaxTokens and t from 1 to Text.Chunk. Text.Method then takes Rotary i32[3,t] too, and TextBatch.Method
-// Rotary i32[3,B,t]: the time, row and column of each of its t tokens. A token of text has the same number in all three: one more than the largest before
-// it. A block of an image that begins at p has time p, row p+y and column p+x.
+// with n from 1 to MaxTokens and t from 1 to Text.Chunk. Text.Method then takes Rotary i32[3,t] too, and the method for
+// batches Rotary i32[3,B,t]: the time, row and column of each of its t tokens. A token of text has the same number in
+// all three: one more than the largest before it. A block of an image that begins at p has time p, row p+y and column
+// p+x.
 type TextImages struct {
 	Append    string     `json:"append"`
 	Features  string     `json:"features"`
@@ -50,8 +51,8 @@ func (t *TextImages) fields() []Field {
 		{Key: "max_pixels", Value: &t.MaxPixels}, {Key: "max_tokens", Value: &t.MaxTokens},
 		{Key: "mean", Value: t.Mean[:]}, {Key: "merge", Value: &t.Merge}, {Key: "method", Value: &t.Method},
 		{Key: "min_pixels", Value: &t.MinPixels}, {Key: "patch", Value: &t.Patch}, {Key: "patches", Value: &t.Patches},
-		{Key: "rotary", Value: &t.Rotary}, {Key: "sequence", Value: &t.Sequence}, {Key: "std", Value: t.Std[:]}, {Key: "token", Value: &t.Token},
-		{Key: "video", Value: &t.Video},
+		{Key: "rotary", Value: &t.Rotary}, {Key: "sequence", Value: &t.Sequence}, {Key: "std", Value: t.Std[:]},
+		{Key: "token", Value: &t.Token}, {Key: "video", Value: &t.Video},
 	}
 }
 

@@ -253,8 +253,8 @@ func (g *Generator) look(ctx context.Context, x *Image) error {
 
 // look appends an image to a sequence of a state, after seen tokens, among which are images. An error leaves rows that
 // are not read.
-func (r *textRun) look(ctx context.Context, s *rlx.Session, t *spec, do rlx.Runner, state *rlx.State, x *Image, seen int,
-	images []shown, sequence int32) error {
+func (r *textRun) look(ctx context.Context, s *rlx.Session, t *spec, do rlx.Runner, state *rlx.State, x *Image,
+	seen int, images []shown, sequence int32) error {
 	about := &t.Images
 	if err := s.Load(ctx, about.Method, about.Append); err != nil {
 		return err
@@ -280,7 +280,8 @@ func (r *textRun) look(ctx context.Context, s *rlx.Session, t *spec, do rlx.Runn
 			about.Rotary:      {DType: rlx.I32, Shape: []int{3, end - at}, Data: tensor.Bytes(rotary)},
 		}}
 		if about.Sequence != "" {
-			q.Inputs[about.Sequence] = rlx.Tensor{DType: rlx.I32, Shape: []int{1}, Data: tensor.Bytes([]int32{sequence})}
+			q.Inputs[about.Sequence] = rlx.Tensor{DType: rlx.I32, Shape: []int{1},
+				Data: tensor.Bytes([]int32{sequence})}
 		}
 		if _, err := do.Run(ctx, q); err != nil {
 			return err

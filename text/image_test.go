@@ -204,8 +204,8 @@ func TestLongImages(t *testing.T) {
 	}
 }
 
-// TestBatchImages continues texts with and without images together, in more turns than there are sequences, and compares
-// them with Transformers'. A conversation that was computed is used again, and one with another image is not.
+// TestBatchImages continues texts with and without images together, and compares them with Transformers'. A
+// conversation that was computed is used again, and one with another image is not.
 func TestBatchImages(t *testing.T) {
 	t.Parallel()
 	testBatchImages(t, rlx.Options{Threads: 2})
