@@ -18,6 +18,7 @@ import (
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/internal/imaging"
+	"github.com/rlx-go/rlx/internal/patching"
 	"github.com/rlx-go/rlx/task"
 )
 
@@ -38,11 +39,9 @@ func DecodeImage(r io.Reader) (image.Image, error) {
 // A Patcher divides images into patches and embeds them. It may be used concurrently.
 type Patcher struct {
 	run  rlx.Runner
-	spec *spec
+	spec *task.Patches
+	rule patching.Rule
 }
-
-// A spec is the description in the artifact, with the code that divides images.
-type spec task.Patches
 
 // New returns a Patcher that runs the method of a model by r, which is usually a *rlx.Session. The error matches
 // rlx.ErrUsage if the model does not declare the task "patches".
@@ -51,7 +50,12 @@ func New(r rlx.Runner) (*Patcher, error) {
 	if !ok {
 		return nil, diag.New(diag.Usage, r.Model().Path(), "declares no task %q", task.KindPatches)
 	}
-	return &Patcher{r, (*spec)(t)}, nil
+	return newPatcher(r, t), nil
+}
+
+func newPatcher(r rlx.Runner, t *task.Patches) *Patcher {
+	return &Patcher{r, t, patching.Rule{Patch: t.Patch, Merge: t.Merge, Frames: t.Frames, MinPixels: t.MinPixels,
+		MaxPixels: t.MaxPixels, MaxPatches: t.MaxPatches, Mean: t.Mean, Std: t.Std}}
 }
 
 // Embed embeds the patches of an image, which is resized and normalised as in training. grid is the number of patches
@@ -73,15 +77,15 @@ func (p *Patcher) Embed(ctx context.Context, img image.Image) (embeddings rlx.Te
 // resized image, and the image is not too long for it, the device normalises it and cuts it into patches; otherwise the
 // request has them. The error matches ErrShape.
 func (p *Patcher) Request(img image.Image) (r rlx.Request, grid image.Point, err error) {
-	rows, columns, err := p.spec.grid(img.Bounds().Dx(), img.Bounds().Dy())
+	rows, columns, err := p.rule.Grid(img.Bounds().Dx(), img.Bounds().Dy())
 	if err != nil {
 		return r, image.Point{}, err
 	}
-	if !p.spec.takesImage(rows, columns) {
+	if t := p.spec; t.ImageMethod == "" || max(rows, columns) > t.MaxSide*t.Merge {
 		pixels, grid, err := p.Pixels(img)
 		return rlx.Request{Method: p.spec.Method, Inputs: map[string]rlx.Tensor{p.spec.PixelsInput: pixels}}, grid, err
 	}
-	values := p.spec.resized(img, rows, columns)
+	values := p.rule.Resized(img, rows, columns)
 	side := p.spec.Patch
 	return rlx.Request{Method: p.spec.ImageMethod, Inputs: map[string]rlx.Tensor{p.spec.ImageInput: {DType: rlx.F32,
 		Shape: []int{rows * side, columns * side, 3}, Data: tensor.Bytes(values)}}}, image.Pt(columns, rows), nil
@@ -90,7 +94,7 @@ func (p *Patcher) Request(img image.Image) (r rlx.Request, grid image.Point, err
 // Pixels returns the patches as the published processor does: a row for each patch, resized and normalised as in
 // training. The error matches ErrShape.
 func (p *Patcher) Pixels(img image.Image) (pixels rlx.Tensor, grid image.Point, err error) {
-	values, rows, columns, err := p.spec.rows(img)
+	values, rows, columns, err := p.rule.Rows(img)
 	if err != nil {
 		return rlx.Tensor{}, image.Point{}, err
 	}
@@ -102,9 +106,9 @@ func (p *Patcher) Pixels(img image.Image) (pixels rlx.Tensor, grid image.Point, 
 // Memory returns the memory in bytes that Request or Pixels takes at most for an image of the given size, for
 // rlx.Budget.Reserve. The error is that of Pixels.
 func (p *Patcher) Memory(size image.Point) (int64, error) {
-	rows, columns, err := p.spec.grid(size.X, size.Y)
+	rows, columns, err := p.rule.Grid(size.X, size.Y)
 	if err != nil {
 		return 0, err
 	}
-	return p.spec.bytes(rows, columns), nil
+	return p.rule.Bytes(rows, columns), nil
 }

@@ -10,13 +10,14 @@ import (
 
 	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/internal/tensortest"
+	"github.com/rlx-go/rlx/task"
 )
 
 // published returns the description of Qwen3-VL.
-func published() *spec {
+func published() *task.Patches {
 	half := [3]float64{0.5, 0.5, 0.5}
-	return &spec{Method: "patch_embed", PixelsInput: "pixel_values", Embeddings: "embeddings", Patch: 16, Frames: 2,
-		Merge:     2,
+	return &task.Patches{Method: "patch_embed", PixelsInput: "pixel_values", Embeddings: "embeddings", Patch: 16,
+		Frames: 2, Merge: 2,
 		MinPixels: 1 << 16, MaxPixels: 1 << 24, MaxPatches: 1 << 16, Mean: half, Std: half}
 }
 
@@ -29,7 +30,7 @@ func TestGrid(t *testing.T) {
 		{272, 304, 20, 16}, {48, 1000, 74, 4}, {1920, 1080, 68, 120}, {4000, 3000, 188, 250}, {5000, 5000, 256, 256},
 		{200, 1, 2, 228}, {12000, 60, 4, 750},
 	} {
-		rows, columns, err := published().grid(c[0], c[1])
+		rows, columns, err := newPatcher(nil, published()).rule.Grid(c[0], c[1])
 		if err != nil || rows != c[2] || columns != c[3] {
 			t.Errorf("%d x %d: %d x %d patches (%v); want %d x %d", c[0], c[1], rows, columns, err, c[2], c[3])
 		}
@@ -37,7 +38,7 @@ func TestGrid(t *testing.T) {
 	few := published()
 	few.MaxPatches = 255
 	for name, c := range map[string]struct {
-		task *spec
+		task *task.Patches
 		w, h int
 		text string
 	}{
@@ -47,7 +48,8 @@ func TestGrid(t *testing.T) {
 		"enlarged":   {few, 3, 3, "image: has 3 x 3 pixels, which are 256 patches"},
 		"wide strip": {published(), 100000, 400, "one side"},
 	} {
-		if _, _, err := c.task.grid(c.w, c.h); !errors.Is(err, ErrShape) || !strings.Contains(err.Error(), c.text) {
+		_, _, err := newPatcher(nil, c.task).rule.Grid(c.w, c.h)
+		if !errors.Is(err, ErrShape) || !strings.Contains(err.Error(), c.text) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -56,16 +58,16 @@ func TestGrid(t *testing.T) {
 // TestRows checks the place of each pixel in the rows: blocks, lines of patches in a block, channels, equal frames,
 // lines of pixels.
 func TestRows(t *testing.T) {
-	task := published()
-	task.Patch, task.Merge, task.Frames, task.MinPixels = 2, 2, 3, 1
-	task.Mean, task.Std = [3]float64{}, [3]float64{1. / 255, 1. / 255, 1. / 255} // values do not change
+	about := published()
+	about.Patch, about.Merge, about.Frames, about.MinPixels = 2, 2, 3, 1
+	about.Mean, about.Std = [3]float64{}, [3]float64{1. / 255, 1. / 255, 1. / 255} // values do not change
 	img := image.NewNRGBA(image.Rect(5, 7, 5+12, 7+8))
 	for y := range 8 {
 		for x := range 12 {
 			img.SetNRGBA(5+x, 7+y, color.NRGBA{uint8(x), uint8(y), 200, 0})
 		}
 	}
-	got, rows, columns, err := task.rows(img)
+	got, rows, columns, err := newPatcher(nil, about).rule.Rows(img)
 	if err != nil || rows != 4 || columns != 6 || len(got) != 24*3*3*4 {
 		t.Fatalf("%d x %d patches, %d values (%v); want 4 x 6", rows, columns, len(got), err)
 	}
@@ -81,8 +83,8 @@ func TestRows(t *testing.T) {
 
 // TestPublished compares rows with those of the published processor, bit by bit.
 func TestPublished(t *testing.T) {
-	task := published()
-	task.MinPixels, task.MaxPixels = 1024, 65536
+	about := published()
+	about.MinPixels, about.MaxPixels = 1024, 65536
 	const golden = "../testdata/goldens/qwen3vl_patch/golden.safetensors:"
 	u8 := tensortest.Golden(t, golden+"image.u8")
 	value := func(i int) uint8 {
@@ -95,7 +97,7 @@ func TestPublished(t *testing.T) {
 	for i := range 96 * 64 {
 		img.SetNRGBA(i%96, i/96, color.NRGBA{value(i), value(i + 96*64), value(i + 2*96*64), 255})
 	}
-	got, rows, columns, err := task.rows(img)
+	got, rows, columns, err := newPatcher(nil, about).rule.Rows(img)
 	if err != nil || rows != 4 || columns != 6 {
 		t.Fatalf("%d x %d patches (%v); want 4 x 6", rows, columns, err)
 	}
@@ -110,10 +112,10 @@ func TestPublished(t *testing.T) {
 // TestRequest checks that an image goes to the method that takes its pixels, if there is one and it takes images that
 // long, and to the method that takes rows otherwise. Both get the same pixels.
 func TestRequest(t *testing.T) {
-	task := published()
-	task.MinPixels, task.MaxPixels = 1024, 65536
-	task.ImageMethod, task.ImageInput, task.MaxSide = "embed_image", "image", 6
-	p := Patcher{spec: task}
+	about := published()
+	about.MinPixels, about.MaxPixels = 1024, 65536
+	about.ImageMethod, about.ImageInput, about.MaxSide = "embed_image", "image", 6
+	p := newPatcher(nil, about)
 	img := image.NewNRGBA(image.Rect(3, 5, 3+96, 5+64))
 	for y := range 64 {
 		for x := range 96 {
@@ -134,7 +136,7 @@ func TestRequest(t *testing.T) {
 			t.Fatalf("value %d is %v; want %d", i, v, want)
 		}
 	}
-	task.MaxSide = 2
+	about.MaxSide = 2
 	r, grid, err = p.Request(img)
 	if want, _, werr := p.Pixels(img); err != nil || werr != nil || r.Method != "patch_embed" ||
 		grid != image.Pt(6, 4) || !slices.Equal(r.Inputs["pixel_values"].Data, want.Data) {

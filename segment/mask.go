@@ -112,7 +112,7 @@ func (s *spec) upscale(logits []float32, h, w int, g geometry) *image.Gray {
 	} else {
 		crop := func(y int, dst []float32) { copy(dst, logits[y*w:][:w]) }
 		square = imaging.Resize(w, h, 1, imaging.Bilinear(w, s.Size, false)[:g.ScaledW],
-			imaging.Bilinear(h, s.Size, false)[:g.ScaledH], false, crop)
+			imaging.Bilinear(h, s.Size, false)[:g.ScaledH], imaging.Floats, crop)
 	}
 	return drawn(square, g, float32(s.Threshold))
 }

@@ -132,7 +132,7 @@ func (s *spec) maskLogits(mask image.Image, g geometry) ([]float32, error) {
 	}
 	w, h := max(1, g.ScaledW*s.MaskSide/s.Size), max(1, g.ScaledH*s.MaskSide/s.Size)
 	rgb := imaging.Resize(g.Width, g.Height, 3, imaging.Bilinear(g.Width, w, true), imaging.Bilinear(g.Height, h, true),
-		false, imaging.RGBRow(mask))
+		imaging.Floats, imaging.RGBRow(mask))
 	out := make([]float32, s.MaskSide*s.MaskSide)
 	for i := range out {
 		out[i] = -certain

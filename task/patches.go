@@ -2,7 +2,6 @@ package task
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
@@ -115,10 +114,8 @@ func (t *Patches) Validate() error {
 	if block := t.Merge * t.Merge; t.MaxPatches < block {
 		return bad("max_patches is %d; a block has %d", t.MaxPatches, block)
 	}
-	for c := range 3 {
-		if !(math.Abs(t.Mean[c]) <= 1e6) || !(t.Std[c] >= 1e-6 && t.Std[c] <= 1e6) {
-			return bad("mean %v and std %v of channel %d are out of range", t.Mean[c], t.Std[c], c)
-		}
+	if err := checkColours(t.Mean, t.Std); err != nil {
+		return bad("%w", err)
 	}
 	return nil
 }

@@ -42,6 +42,8 @@ type Text struct {
 	// Draft describes a head that drafts tokens, which the model then checks together in one run. The zero value means
 	// that the model has no such head.
 	Draft TextDraft `json:"draft"`
+	// Images describes methods for images in a text. The zero value means that the model takes none.
+	Images TextImages `json:"images"`
 	// Slide describes how to make room in a full state, for models that attend to a window of the last tokens. The zero
 	// value means that a full state stays full.
 	Slide TextSlide `json:"slide"`
@@ -210,6 +212,7 @@ func (t *Text) Fields() []Field {
 			{Key: "rewind", Value: &d.Rewind}, {Key: "token", Value: &d.Token},
 		}},
 		{Key: "end", Value: &t.End, Max: maxEnd}, {Key: "eos", Value: &t.EOS},
+		{Key: "images", Value: t.Images.fields(), Added: true},
 		{Key: "inputs", Value: []Field{
 			{Key: "input_ids", Value: &in.IDs}, {Key: "min_p", Value: &in.MinP}, {Key: "position", Value: &in.Position},
 			{Key: "recent", Value: &in.Recent},
@@ -251,6 +254,9 @@ func (t *Text) String() string {
 	if t.Tokenizer != "" {
 		with = "text"
 	}
+	if t.TakesImages() {
+		with += " and images"
+	}
 	if t.Slides() {
 		return fmt.Sprintf("%s of any length, continued; %d tokens are seen", with, t.Slide.Keep+1)
 	}
@@ -279,7 +285,8 @@ const (
 
 // Validate checks a description that was read from a file. The error is a *diag.Error with code.TaskSpec.
 func (t *Text) Validate() error {
-	for _, check := range []func() error{t.checkNames, t.checkParts, t.checkSizes, t.checkTokens} {
+	for _, check := range []func() error{t.checkNames, t.checkParts, t.checkSizes, t.checkTokens,
+		t.checkImageParts} {
 		if err := check(); err != nil {
 			return diag.New(code.TaskSpec, "task "+KindText, "%w", err)
 		}

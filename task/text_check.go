@@ -22,6 +22,9 @@ func (t *Text) Check(m Methods) error {
 	if t.Slides() {
 		inputs = append(inputs, t.Slide.Dropped)
 	}
+	if t.TakesImages() {
+		inputs = append(inputs, t.Images.Rotary)
+	}
 	f, err := m.Taking(t.Method, inputs...)
 	if err != nil {
 		return err
@@ -37,6 +40,11 @@ func (t *Text) Check(m Methods) error {
 		}
 		if hidden.Shape[1] != ids || !hidden.Shape[2].IsStatic() {
 			return f.Bad("%s is %v; want a row of known size for each of %v tokens", name, hidden, ids)
+		}
+	}
+	if t.TakesImages() {
+		if err := t.checkImages(m, f, ids); err != nil {
+			return err
 		}
 	}
 	if b := t.Batch; b.Method != "" {
@@ -66,6 +74,9 @@ func (t *Text) checkBatch(m Methods, inputs []string) error {
 	b, moving := t.Batch, []string{t.Batch.From, t.Batch.To}
 	n := Sizes{Min: 1, Max: int64(b.Sequences)}
 	var sampling Shape
+	if t.TakesImages() {
+		inputs = append(inputs, t.Images.Rotary)
+	}
 	if b.Sequence != "" {
 		inputs, moving, sampling = append(inputs, b.Sequence), append(moving, b.Row), Shape{n}
 	}
@@ -73,8 +84,16 @@ func (t *Text) checkBatch(m Methods, inputs []string) error {
 	if err != nil {
 		return err
 	}
-	if _, err = t.checkSequences(g, n, Shape{n}, sampling); err != nil {
+	tokens, err := t.checkSequences(g, n, Shape{n}, sampling)
+	if err != nil {
 		return err
+	}
+	if name := t.Images.Rotary; t.TakesImages() {
+		if rotary, err := g.Input(name, dtype.I32, Shape{Exactly(3), n, AnySize}); err != nil {
+			return err
+		} else if rotary.Shape[2] != tokens {
+			return g.Bad("%s is %v; want a column for each of %v tokens", name, rotary, tokens)
+		}
 	}
 	w, err := m.Taking(b.Move, moving...)
 	for _, name := range moving {
@@ -212,7 +231,8 @@ func (t *Text) CheckInput(method, input string, v tensor.Tensor) error {
 			return fmt.Errorf("is %d; allowed are 0 to %d", n, most)
 		}
 		return nil
-	case method == t.Batch.Method && input != "" && input == t.Batch.Sequence:
+	case method == t.Batch.Method && input != "" && input == t.Batch.Sequence,
+		method == t.Images.Append && input != "" && input == t.Images.Sequence:
 		return t.checkNumbers(v)
 	case method == t.Batch.Move:
 		if n := int32At(v, 0); n < 0 || n >= t.Batch.Sequences {
@@ -226,7 +246,12 @@ func (t *Text) CheckInput(method, input string, v tensor.Tensor) error {
 			}
 		}
 		return nil
-	case method == t.Method, method == t.Draft.Method, method == t.Batch.Method:
+	case method == t.Images.Method:
+		if input == t.Images.Grid {
+			return t.Images.checkGrid(v)
+		}
+		return nil
+	case method == t.Method, method == t.Draft.Method, method == t.Batch.Method, method == t.Images.Append:
 		return t.checkChoosing(input, v)
 	}
 	return nil

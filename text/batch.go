@@ -30,6 +30,9 @@ func GenerateBatch(ctx context.Context, s *rlx.Session, prompts [][]int, o Optio
 	if err := t.checkSequences(s.Model()); err != nil {
 		return nil, err
 	}
+	if len(o.Images) > 0 {
+		return nil, diag.New(diag.Usage, "Options.Images", "is set; give texts with images to Batch.Add")
+	}
 	if o.Each != nil {
 		return nil,
 			diag.New(diag.Usage, "Options.Each",
@@ -132,16 +135,18 @@ type Batch struct {
 
 // A batchSlot is a sequence of the state.
 type batchSlot struct {
-	seen []int      // tokens in it
-	pure int        // of these, the first that prompts have brought
-	used int        // when it was last taken
-	text *BatchText // nil if no text has it
+	seen  []int      // tokens in it
+	shown []shown    // images among them
+	pure  int        // of these, the first that prompts have brought
+	used  int        // when it was last taken
+	text  *BatchText // nil if no text has it
 }
 
 // A BatchText is a text of a Batch.
 type BatchText struct {
 	slot    int
-	rest    []int // tokens that are not in the state yet
+	rest    []int   // tokens that are not in the state yet
+	images  []place // of the prompt
 	options Options
 	out     *textStream
 	result  *Result
@@ -231,17 +236,21 @@ func (b *Batch) Add(ctx context.Context, prompt []int, o Options) (*BatchText, e
 	if len(prompt) > b.spec.Context {
 		return nil, b.spec.tooLong(len(prompt))
 	}
+	images, err := b.spec.places(prompt, o.Images)
+	if err != nil {
+		return nil, err
+	}
 	if b.Free() == 0 {
 		return nil, diag.New(diag.Usage, "Batch", "has %d texts, as many as may be in progress", len(b.slots))
 	}
-	x := &BatchText{rest: slices.Clone(prompt), options: o, out: newTextStream(b.tokenizer, o.Stop),
+	x := &BatchText{rest: slices.Clone(prompt), images: images, options: o, out: newTextStream(b.tokenizer, o.Stop),
 		result: &Result{Stop: StopCancelled, Start: time.Now(), Prompt: len(prompt)}}
 	// The prompt takes the slot whose tokens have been unused for the longest time, unless it continues a text.
 	if err := x.options.begin(b.spec, b.tokenizer); err != nil {
 		return nil, err
 	}
 	x.slot = -1
-	from, shared := b.longest(prompt, -1)
+	from, shared := b.longest(prompt, images, -1)
 	if from >= 0 && b.slots[from].text == nil && len(b.slots[from].seen) < shared+b.spec.Batch.Rows/4 {
 		x.slot = from
 	}
@@ -258,7 +267,8 @@ func (b *Batch) Add(ctx context.Context, prompt []int, o Options) (*BatchText, e
 	if from == x.slot {
 		kept = shared
 	}
-	s.text, s.used, s.seen, s.pure = x, b.clock, s.seen[:kept], min(s.pure, kept)
+	s.text, s.used = x, b.clock
+	s.trim(kept)
 	x.reuse(kept)
 	b.prompts = append(b.prompts, x)
 	return x, nil
@@ -272,16 +282,20 @@ func (x *BatchText) reuse(n int) {
 
 // longest returns the slot, other than except, whose tokens have the longest beginning in common with a prompt. n is
 // the length of that beginning, at most all tokens but one, because the next token is chosen from the last.
-func (b *Batch) longest(prompt []int, except int) (slot, n int) {
+func (b *Batch) longest(prompt []int, images []place, except int) (slot, n int) {
 	slot = -1
 	for i, s := range b.slots {
 		k, most := 0, min(len(s.seen), len(prompt)-1)
+		if b.Alike && len(images) > 0 {
+			most = 0 // runs end at images, so others would have other numbers of rows
+		}
 		if b.Alike {
 			most = min(most, s.pure)
 		}
 		for k < most && s.seen[k] == prompt[k] {
 			k++
 		}
+		k = s.sharedImages(k, images)
 		if b.Alike {
 			k = b.asPieces(k, len(prompt))
 		}
@@ -306,7 +320,7 @@ func (b *Batch) asPieces(k, prompt int) int {
 func (b *Batch) share(ctx context.Context, x *BatchText) error {
 	s, t := &b.slots[x.slot], &b.spec.Batch
 	all := slices.Concat(s.seen, x.rest)
-	from, n := b.longest(all, x.slot)
+	from, n := b.longest(all, x.images, x.slot)
 	if n < len(s.seen)+min(t.Rows, 16) { // a few tokens are quickly computed
 		return nil
 	}
@@ -326,6 +340,11 @@ func (b *Batch) share(ctx context.Context, x *BatchText) error {
 		s.pure = min(n, b.slots[from].pure)
 	}
 	x.reuse(n - len(s.seen))
+	for _, p := range x.images {
+		if p.at >= len(s.seen) && p.at < n {
+			s.shown = append(s.shown, p.image.shownAt(p.at))
+		}
+	}
 	s.seen = append(s.seen, all[len(s.seen):n]...)
 	return nil
 }
@@ -361,11 +380,23 @@ func (b *Batch) Step(ctx context.Context) error {
 			return err
 		}
 		n := b.piece(x)
+		image, ok := x.image(len(b.slots[x.slot].seen))
+		if ok && n == 0 {
+			n = image.image.Tokens()
+		} else {
+			ok = false
+		}
 		if n > budget && budget < b.Budget {
 			break
 		}
 		budget -= n
 		b.prompts = append(b.prompts[1:], x)
+		if ok {
+			if err := b.look(run, x, image.image); err != nil {
+				return err
+			}
+			continue
+		}
 		if err := b.advance(run, []*BatchText{x}, n); err != nil {
 			return err
 		}
@@ -380,9 +411,14 @@ func (b *Batch) Step(ctx context.Context) error {
 }
 
 // piece returns the number of tokens of a prompt to compute next. Like a Generator, it ends a piece at each multiple of
-// the chunk, and no piece has few rows that would not have them there. So both give the same bits.
+// the chunk, and no piece has few rows that would not have them there. So both give the same bits. A piece ends before
+// an image; it is 0 if an image is next.
 func (b *Batch) piece(x *BatchText) int {
-	left := min(len(x.rest), b.spec.Chunk-len(b.slots[x.slot].seen)%b.spec.Chunk)
+	seen := len(b.slots[x.slot].seen)
+	left := min(len(x.rest), b.spec.Chunk-seen%b.spec.Chunk)
+	if p, ok := x.image(seen); ok {
+		left = min(left, p.at-seen)
+	}
 	if most := max(1, b.Budget/wholeRows) * wholeRows; left > most+fewRows {
 		return most
 	}
@@ -400,8 +436,7 @@ func (b *Batch) padded(texts []*BatchText) []*BatchText {
 			continue
 		}
 		if len(s.seen) == b.spec.Context {
-			s.seen = s.seen[:len(s.seen)-1]
-			s.pure = min(s.pure, len(s.seen))
+			s.trim(len(s.seen) - 1)
 		}
 		texts = append(texts, &BatchText{slot: i, rest: []int{0}, options: Options{Sampling: &Sampling{}}})
 	}
@@ -467,6 +502,14 @@ func (b *Batch) fill(texts []*BatchText, n int) (logits bool) {
 		r.step[2*i], r.step[2*i+1] = uint32(next), uint32(next>>32)
 	}
 	k := len(texts)
+	if b.spec.takesImages() {
+		firsts := make([]int, k)
+		for i, x := range texts {
+			s := &b.slots[x.slot]
+			firsts[i] = next(len(s.seen), s.shown)
+		}
+		r.setRotary(b.spec, firsts, n, 3, k, n)
+	}
 	set := func(name string, d rlx.DType, data []byte, shape ...int) {
 		r.request.Inputs[name] = rlx.Tensor{DType: d, Shape: shape, Data: data}
 	}

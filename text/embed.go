@@ -41,7 +41,7 @@ func (g *Generator) Embed(ctx context.Context, ids []int, o EmbedOptions) ([]flo
 	if err := g.Reset(ctx); err != nil {
 		return nil, err
 	}
-	all, err := g.check(ids)
+	all, _, err := g.check(ids, nil)
 	if err != nil {
 		return nil, err
 	}

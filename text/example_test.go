@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log"
+	"os"
 
 	"github.com/rlx-go/rlx"
 	"github.com/rlx-go/rlx/internal/rlxtest"
@@ -39,6 +40,45 @@ func Example() {
 	}
 	fmt.Println()
 	// Output: I'll not be born to you.
+}
+
+// A message may have images, if the model takes some.
+func ExampleEncodeMessages() {
+	ctx := context.Background()
+	session, err := rlx.Load(ctx, "qwen3vl.rlx", "cpu")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer session.Close()
+	file, err := os.Open("photo.jpg")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer file.Close()
+	img, err := text.DecodeImage(file)
+	if err != nil {
+		log.Fatal(err)
+	}
+	photo, err := text.NewImage(session.Model(), img)
+	if err != nil {
+		log.Fatal(err)
+	}
+	prompt, err := text.EncodeMessages(session.Model(), []text.Message{
+		{Role: "user", Parts: []text.Part{{Image: photo}, {Text: "What is this?"}}},
+	}, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	g, err := text.NewGenerator(ctx, session)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer g.Close()
+	result, err := g.Generate(ctx, prompt.IDs, text.Options{Images: prompt.Images})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(result.Text)
 }
 
 // An option replaces the artifact's default. Start from the defaults to change one of them.

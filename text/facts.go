@@ -19,6 +19,7 @@ type Facts struct {
 
 	Tokenizer    bool // the artifact has a tokenizer; otherwise prompts are ids
 	ChatTemplate bool // the artifact has a chat template, for ChatPrompt
+	Images       bool // a prompt may have images
 }
 
 // FactsOf returns facts about a model. The error matches rlx.ErrUsage if the model does not declare the task "text".
@@ -44,7 +45,8 @@ func specOf(m *rlx.Model) (*spec, error) {
 func (t *spec) facts() Facts {
 	f := Facts{Vocabulary: t.Vocabulary, Context: t.most(), Sampling: Sampling(t.Sampling), End: t.End,
 		Sequences: t.sequences(),
-		Tokenizer: t.Tokenizer != "", ChatTemplate: t.ChatTemplate != ""}
+		Tokenizer: t.Tokenizer != "", ChatTemplate: t.ChatTemplate != "",
+		Images: t.takesImages()}
 	if t.Draft.Method != "" {
 		f.Drafts = t.drafts()
 	}
@@ -58,6 +60,8 @@ func (t *spec) sequences() int {
 	}
 	return t.Batch.Sequences
 }
+
+func (t *spec) takesImages() bool { return (*task.Text)(t).TakesImages() }
 
 func (t *spec) slides() bool { return (*task.Text)(t).Slides() }
 
@@ -81,6 +85,9 @@ func (t *spec) check(o Options) error {
 	}
 	if o.Tokens < 0 {
 		return diag.New(diag.Usage, "Options.Tokens", "is %d; allowed are 1 and more, and 0 for no limit", o.Tokens)
+	}
+	if len(o.Images) > 0 && !t.takesImages() {
+		return diag.New(code.TextPrompt, "prompt", "has %d images; the model takes none", len(o.Images))
 	}
 	return t.checkHost(o)
 }

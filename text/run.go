@@ -20,7 +20,7 @@ type textRun struct {
 	request           rlx.Request
 	ids, recent       []int64
 	position, topK    []int32
-	dropped           []int32
+	dropped, rotary   []int32
 	temperature, topP []float32
 	minP, penalty     []float32
 	seed, step        []uint32
@@ -95,17 +95,24 @@ func (r *textRun) choose(t *spec, greedy bool) {
 	r.token, r.logprob = (*task.Text)(t).Chosen(x)
 }
 
-// check checks ids against the vocabulary and the context. It returns all ids that must be computed before a token can
-// be chosen.
-func (g *Generator) check(ids []int) ([]int, error) {
+// check checks ids and their images against the vocabulary and the context. It returns all ids that must be computed
+// before a token can be chosen, and the places of the images among them.
+func (g *Generator) check(ids []int, images []*Image) ([]int, []place, error) {
 	if err := g.spec.checkPrompt(ids, len(g.seen)+len(g.last)); err != nil {
-		return nil, err
+		return nil, nil, err
+	}
+	places, err := g.spec.places(ids, images)
+	if err != nil {
+		return nil, nil, err
+	}
+	for i := range places {
+		places[i].at += len(g.last)
 	}
 	all := slices.Concat(g.last, ids)
 	if len(all) == 0 { // there is no token to choose from
-		return nil, g.spec.checkPrompt(nil, 0)
+		return nil, nil, g.spec.checkPrompt(nil, 0)
 	}
-	return all, nil
+	return all, places, nil
 }
 
 // grace is the time that a run may continue after its context is done. Then it is cancelled, which invalidates the
@@ -131,12 +138,22 @@ func graceful(ctx context.Context) (run context.Context, end func()) {
 }
 
 // feed adds the first n of ids to the state, in several runs. It stops between two runs if ctx is done.
-func (g *Generator) feed(ctx, run context.Context, ids []int, n int) error {
+func (g *Generator) feed(ctx, run context.Context, ids []int, n int, images []place) error {
 	for at := 0; at < n; {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
 		end := min(n, at+g.spec.Chunk)
+		if len(images) > 0 && images[0].at == at {
+			if err := g.look(run, images[0].image); err != nil {
+				return err
+			}
+			at, images = at+images[0].image.Tokens(), images[1:]
+			continue
+		}
+		if len(images) > 0 {
+			end = min(end, images[0].at)
+		}
 		res, err := g.step(run, ids[at:end], g.run.none)
 		if err != nil {
 			return err
@@ -170,6 +187,9 @@ func (g *Generator) step(ctx context.Context, ids []int, outputs []string) (*rlx
 		}
 	}
 	r.position[0], r.dropped[0] = int32(at), int32(g.dropped)
+	if g.spec.takesImages() {
+		r.setRotary(g.spec, []int{next(at, g.shown)}, len(ids), 3, len(ids))
+	}
 	next := uint64(at + len(ids)) // position of the chosen token
 	r.step[0], r.step[1] = uint32(next), uint32(next>>32)
 	recent := r.recent[:1]
@@ -187,6 +207,19 @@ func (g *Generator) step(ctx context.Context, ids []int, outputs []string) (*rlx
 	}
 	g.seen, g.last, g.draft.copied = append(g.seen, ids...), nil, false
 	return res, nil
+}
+
+// setRotary sets the positions of n tokens of texts, whose first positions are given.
+func (r *textRun) setRotary(t *spec, firsts []int, n int, shape ...int) {
+	r.rotary = r.rotary[:0]
+	for range 3 { // text has the same time, row and column
+		for _, first := range firsts {
+			for i := range n {
+				r.rotary = append(r.rotary, int32(first+i))
+			}
+		}
+	}
+	r.request.Inputs[t.Images.Rotary] = rlx.Tensor{DType: rlx.I32, Shape: shape, Data: tensor.Bytes(r.rotary)}
 }
 
 // slide drops the rows of a full state that no later token sees.

@@ -32,8 +32,8 @@ import (
 
 // Errors for errors.Is.
 var (
-	// ErrPrompt is a case of rlx.ErrUsage: a prompt has no tokens or ids outside the vocabulary, or is text although
-	// the artifact has no tokenizer or no chat template.
+	// ErrPrompt is a case of rlx.ErrUsage: a prompt has no tokens or ids outside the vocabulary, is text although the
+	// artifact has no tokenizer or no chat template, or has other images than places for them.
 	ErrPrompt error = code.TextPrompt
 	// ErrContext is a case of rlx.ErrUsage: a text has more tokens than the model can see.
 	ErrContext error = code.TextContext
@@ -74,6 +74,8 @@ type Options struct {
 	Top       int      // tokens to list in Token.Top
 	Adjust    *Adjust  // changes logits before a token is drawn, if not nil
 	Grammar   *Grammar // allows only texts that it describes, if not nil
+	// Images are those of the ids, in the order of their places. EncodeMessages and PlaceImages make such ids.
+	Images []*Image
 	// Each, if not nil, is called with every token as it is chosen. Its error ends the text; Generate returns it with
 	// the result.
 	Each func(Token) error
@@ -142,6 +144,7 @@ type Generator struct {
 	state     *rlx.State
 	tokenizer *Tokenizer // nil if the artifact has none
 	seen      []int      // tokens in the state
+	shown     []shown    // images among them
 	dropped   int        // rows that were dropped from the state
 	last      []int      // the last tokens, which are not in the state yet: usually one, several after drafts, or none
 	run       textRun
@@ -189,7 +192,7 @@ func (g *Generator) IDs() []int { return slices.Concat(g.seen, g.last) }
 
 // Reset empties the sequence.
 func (g *Generator) Reset(ctx context.Context) error {
-	g.seen, g.dropped, g.last, g.draft.copied = g.seen[:0], 0, nil, false
+	g.seen, g.shown, g.dropped, g.last, g.draft.copied = g.seen[:0], nil, 0, nil, false
 	return g.state.Reset(ctx)
 }
 
@@ -212,16 +215,17 @@ func (g *Generator) Decode(ids []int) string {
 	return g.tokenizer.Decode(ids, true)
 }
 
-// Append appends ids to the sequence without generating a token. Errors are those of Generate.
-func (g *Generator) Append(ctx context.Context, ids []int) error {
-	all, err := g.check(ids)
+// Append appends ids to the sequence without generating a token. images are those of the ids, as in Options. Errors are
+// those of Generate.
+func (g *Generator) Append(ctx context.Context, ids []int, images ...*Image) error {
+	all, places, err := g.check(ids, images)
 	if err != nil || len(ids) == 0 {
 		return err
 	}
 	run, end := graceful(ctx)
 	defer end()
 	g.run.set(g.session, g.spec, Options{}, g.draft.count > 0)
-	if err := g.feed(ctx, run, all, len(all)-1); err != nil {
+	if err := g.feed(ctx, run, all, len(all)-1, places); err != nil {
 		return err
 	}
 	g.last = all[len(all)-1:]
@@ -239,7 +243,7 @@ func (g *Generator) Generate(ctx context.Context, ids []int, o Options) (*Result
 	if err := g.spec.check(o); err != nil {
 		return nil, err
 	}
-	all, err := g.check(ids)
+	all, places, err := g.check(ids, o.Images)
 	if err != nil {
 		return nil, err
 	}
@@ -254,8 +258,12 @@ func (g *Generator) Generate(ctx context.Context, ids []int, o Options) (*Result
 	g.run.set(g.session, g.spec, o, g.draft.count > 0)
 	t := &Result{Stop: StopCancelled, Start: start, Prompt: len(all)}
 	defer func() { t.Duration, t.Unfinished = time.Since(start), o.guide.unfinished() }()
-	first := (len(all) - 1) / g.spec.Chunk * g.spec.Chunk
-	if err := g.feed(ctx, run, all, first); err != nil {
+	first := 0
+	if n := len(places); n > 0 {
+		first = places[n-1].at + places[n-1].image.Tokens()
+	}
+	first += (len(all) - 1 - first) / g.spec.Chunk * g.spec.Chunk
+	if err := g.feed(ctx, run, all, first, places); err != nil {
 		return nil, err
 	}
 	out := newTextStream(g.tokenizer, o.Stop)
@@ -364,9 +372,11 @@ func (g *Generator) Stream(ctx context.Context, ids []int, o Options) iter.Seq2[
 	}
 }
 
-// Keys in the metadata of a state file: the tokens of the sequence, and the number of rows dropped from the state.
+// Keys in the metadata of a state file: the tokens of the sequence, the images among them, and the number of rows
+// dropped from the state.
 const (
 	idsKey     = "rlx.text.ids"
+	imagesKey  = "rlx.text.images"
 	droppedKey = "rlx.text.dropped"
 )
 
@@ -378,7 +388,7 @@ func (g *Generator) Save(ctx context.Context, w io.Writer) error {
 		run, end := graceful(ctx)
 		defer end()
 		last := g.last
-		if err := g.feed(ctx, run, last, n-1); err != nil {
+		if err := g.feed(ctx, run, last, n-1, nil); err != nil {
 			return err
 		}
 		g.last = last[n-1:]
@@ -387,6 +397,10 @@ func (g *Generator) Save(ctx context.Context, w io.Writer) error {
 	maps.Copy(meta, g.state.Meta)
 	meta[idsKey] = strings.Trim(fmt.Sprint(g.IDs()), "[]")
 	delete(meta, droppedKey)
+	delete(meta, imagesKey)
+	if len(g.shown) > 0 {
+		meta[imagesKey] = formatShown(g.shown)
+	}
 	if g.dropped > 0 {
 		meta[droppedKey] = strconv.Itoa(g.dropped)
 	}
@@ -407,6 +421,10 @@ func (g *Generator) Load(ctx context.Context, path string) error {
 	if err == nil {
 		dropped, err = g.parseDropped(path, meta[droppedKey], max(0, len(ids)-1))
 	}
+	var images []shown
+	if err == nil {
+		images, err = g.parseShown(path, meta[imagesKey], ids)
+	}
 	if err != nil {
 		st.Close()
 		return err
@@ -414,7 +432,7 @@ func (g *Generator) Load(ctx context.Context, path string) error {
 	g.state.Close()
 	g.state = st
 	rows := max(0, len(ids)-1)
-	g.dropped = dropped
+	g.dropped, g.shown = dropped, images
 	g.seen, g.last, g.draft.copied = ids[:rows:rows], ids[rows:], false
 	return nil
 }

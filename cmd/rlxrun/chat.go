@@ -73,6 +73,7 @@ also come from a file or pipe; answers are then all that is printed to standard 
 const chatHelp = `
   /retry            answer the last message again, with other random numbers
   /edit [N] TEXT    replace message N, or your last one, and answer it; later messages are dropped
+  /image FILE       an image for the next message (repeatable)
   /history          show the messages with their numbers
   /system [TEXT]    show or replace the system message
   /clear            begin anew; the system message stays
@@ -92,6 +93,8 @@ type chat struct {
 	system   string
 	messages []text.Message // without the system message; yours and the model's in turns
 	skipped  int            // of the first messages, which the model does not see any more
+	images   []*text.Image  // of the next message
+	names    map[*text.Image]string
 
 	mu   sync.Mutex
 	stop context.CancelCauseFunc // of the answer in progress, or nil
@@ -101,7 +104,7 @@ type chat struct {
 var errStopped = errors.New("stopped")
 
 func (s *session) chat(ctx context.Context, f *chatFlags) (err error) {
-	c := &chat{s: s, flags: f, system: f.system}
+	c := &chat{s: s, flags: f, system: f.system, names: map[*text.Image]string{}}
 	if c.facts, err = text.FactsOf(s.model); err != nil {
 		return err
 	}
@@ -218,7 +221,7 @@ func (c *chat) do(ctx context.Context, line string) (over bool, err error) {
 		c.system, c.skipped = rest, 0
 		return false, nil
 	case "/clear":
-		c.messages, c.skipped = nil, 0
+		c.messages, c.images, c.skipped = nil, nil, 0
 		return false, nil
 	case "/retry":
 		return false, c.retry(ctx)
@@ -233,7 +236,7 @@ func (c *chat) do(ctx context.Context, line string) (over bool, err error) {
 		}
 		return false, c.load(ctx, rest)
 	case "/image":
-		return false, cli.Usagef(command, "this model takes no images")
+		return false, c.attach(ctx, rest)
 	}
 	if strings.HasPrefix(command, "/") && !strings.HasPrefix(command, "//") {
 		return false, cli.Usagef(command, "no such command; /help lists them").WithHint(
@@ -246,13 +249,15 @@ func (c *chat) do(ctx context.Context, line string) (over bool, err error) {
 	return false, c.ask(ctx, message)
 }
 
-// ask adds a message and answers it. If that fails, the message is not part of the conversation.
+// ask adds a message with the images that were given for it, and answers it. If that fails, the message is not part of
+// the conversation, and the images are for the next one.
 func (c *chat) ask(ctx context.Context, message string) error {
-	before := c.messages
-	c.messages = append(before[:len(before):len(before)], text.Message{Role: "user", Content: message})
+	before, images := c.messages, c.images
+	c.messages = append(before[:len(before):len(before)], imageMessage(images, message))
+	c.images = nil
 	err := c.answer(ctx)
 	if err != nil {
-		c.messages = before
+		c.messages, c.images = before, images
 	}
 	return err
 }
@@ -287,11 +292,12 @@ func (c *chat) edit(ctx context.Context, rest string) error {
 	case n < 1 || n > len(c.messages) || c.messages[n-1].Role != "user":
 		return cli.Usagef("/edit", "message %d is not one of yours", n).WithHint("/history shows the numbers")
 	}
-	before, skipped := c.messages, c.skipped
+	before, images, skipped := c.messages, c.images, c.skipped
 	c.messages, c.skipped = before[:n-1:n-1], min(skipped, n-1)
+	c.images = append(messageImages(before[n-1]), images...)
 	err := c.ask(ctx, rest)
 	if err != nil {
-		c.messages, c.skipped = before, skipped
+		c.messages, c.images, c.skipped = before, images, skipped
 	}
 	return err
 }
@@ -308,7 +314,10 @@ func (c *chat) history() {
 		if i < c.skipped {
 			mark = " (not seen any more)"
 		}
-		c.s.env.Notef("%d %s%s: %s", i+1, who, mark, m.Content)
+		c.s.env.Notef("%d %s%s: %s%s", i+1, who, mark, c.listed(messageImages(m)), contentOf(m))
+	}
+	if len(c.images) > 0 {
+		c.s.env.Notef("for the next message: %s", c.listed(c.images))
 	}
 }
 
@@ -336,14 +345,14 @@ func (c *chat) answer(ctx context.Context) error {
 			return err
 		}
 		o := c.options
-		o.Tokens = left
+		o.Tokens, o.Images = left, rest.Images
 		printed := 0
 		o.Each = func(t text.Token) error {
 			printed += len(t.Text)
 			_, err := io.WriteString(out, t.Text)
 			return err
 		}
-		r, err := c.g.Generate(answering, rest, o)
+		r, err := c.g.Generate(answering, rest.IDs, o)
 		if failed := c.recover(ctx, err); failed != nil {
 			return failed
 		}
@@ -397,37 +406,24 @@ func (c *chat) recover(ctx context.Context, err error) error {
 	return err
 }
 
-// prompt returns the tokens that must be computed before an answer that begins with said and may have left more tokens.
-// If the context has no room, the first messages are dropped.
-func (c *chat) prompt(ctx context.Context, said string, left int) ([]int, error) {
-	t, err := text.NewTokenizer(c.s.model)
-	if err != nil {
-		return nil, err
-	}
+// prompt returns the part of the prompt that must be computed before an answer that begins with said and may have left
+// more tokens. If the context has no room, the first messages are dropped.
+func (c *chat) prompt(ctx context.Context, said string, left int) (text.Prompt, error) {
 	for {
-		prompt, err := text.ChatPrompt(c.s.model, c.withSystem(c.messages[c.skipped:]))
+		p, err := text.EncodeAnswer(c.s.model, c.withSystem(c.messages[c.skipped:]), nil, said)
 		if err != nil {
-			return nil, err
+			return p, err
 		}
-		ids, err := t.Encode(prompt+said, false)
-		if err != nil {
-			return nil, err
-		}
-		if len(ids)+min(left, c.facts.Context/4) > c.facts.Context && c.drop() {
+		if len(p.IDs)+min(left, c.facts.Context/4) > c.facts.Context && c.drop() {
 			continue
 		}
-		if err := c.facts.CheckPrompt(ids); err != nil {
-			return nil, err
+		if err := c.facts.CheckPrompt(p.IDs); err != nil {
+			return p, err
 		}
-		seen := c.g.IDs()
-		same := 0
-		for same < len(seen) && same < len(ids) && seen[same] == ids[same] {
-			same++
+		if rest, ok := c.g.After(p); ok {
+			return rest, nil
 		}
-		if same == len(seen) && same < len(ids) {
-			return ids[same:], nil
-		}
-		return ids, c.g.Reset(ctx)
+		return p, c.g.Reset(ctx)
 	}
 }
 

@@ -27,6 +27,8 @@ type savedChat struct {
 type savedMessage struct {
 	Role    string `json:"role"` // user or assistant, in turns
 	Content string `json:"content"`
+	// images before the text of a user's message
+	Images []savedImage `json:"images,omitempty"`
 }
 
 // maxChat bounds the file of a conversation in bytes.
@@ -40,15 +42,27 @@ func (c *chat) save(ctx context.Context, path string) error {
 	v := savedChat{Version: 1, Model: c.s.model.Facts().Identity, System: c.system, Messages: []savedMessage{},
 		Skipped: c.skipped}
 	for _, m := range c.messages {
-		v.Messages = append(v.Messages, savedMessage{m.Role, m.Content})
+		images, err := c.saveImages(m)
+		if err != nil {
+			return err
+		}
+		v.Messages = append(v.Messages, savedMessage{m.Role, contentOf(m), images})
+	}
+	var encoded bytes.Buffer
+	e := json.NewEncoder(&encoded)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	if err := e.Encode(v); err != nil {
+		return err
+	}
+	if encoded.Len() > maxChat {
+		return tooLarge(path, encoded.Len())
 	}
 	var w files
 	defer w.abort()
 	err := w.add(ctx, path, func(to io.Writer) error {
-		e := json.NewEncoder(to)
-		e.SetEscapeHTML(false)
-		e.SetIndent("", "  ")
-		return e.Encode(v)
+		_, err := to.Write(encoded.Bytes())
+		return err
 	})
 	if err == nil && len(c.g.IDs()) > 0 {
 		err = w.add(ctx, statePath(path), func(to io.Writer) error { return c.g.Save(ctx, to) })
@@ -69,10 +83,17 @@ func (c *chat) load(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	c.system, c.messages, c.skipped = v.System, nil, v.Skipped
-	for _, m := range v.Messages {
-		c.messages = append(c.messages, text.Message{Role: m.Role, Content: m.Content})
+	var messages []text.Message
+	for i, m := range v.Messages {
+		images, err := c.loadImages(path, i+1, m.Images)
+		if err != nil {
+			return err
+		}
+		one := imageMessage(images, m.Content)
+		one.Role = m.Role
+		messages = append(messages, one)
 	}
+	c.system, c.messages, c.images, c.skipped = v.System, messages, nil, v.Skipped
 	state := "with its state"
 	if v.Model != c.s.model.Facts().Identity {
 		state = "of another model; it is computed again"
@@ -123,6 +144,9 @@ func readChat(ctx context.Context, path string) (v savedChat, err error) {
 	for i, m := range v.Messages {
 		if want := []string{"user", "assistant"}[i%2]; m.Role != want {
 			return bad("message %d has the role %.20q; want %q", i+1, m.Role, want)
+		}
+		if m.Role != "user" && len(m.Images) > 0 {
+			return bad("message %d is the model's and has images", i+1)
 		}
 	}
 	if len(v.Messages)%2 != 0 || v.Skipped < 0 || v.Skipped%2 != 0 || v.Skipped > len(v.Messages) {

@@ -142,6 +142,14 @@ func reader(t *testing.T, bin string) string {
 		t.Fatal(err)
 	}
 	write(t, filepath.Join(dir, "sam3", "tokenizer.json"), string(tokenizer))
+	checkpoint(t, filepath.Join(dir, "qwen3-vl-2b"), goldens+"qwen3vl_tiny/")
+	for _, name := range []string{"tokenizer.json", "chat_template.jinja", "preprocessor_config.json"} {
+		file, err := os.ReadFile(goldens + "qwen3vl_tiny/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(t, filepath.Join(dir, "qwen3-vl-2b", name), string(file))
+	}
 	text := strings.Repeat("ROMEO:\nBut soft, what light through yonder window breaks?\n", 60)
 	for _, name := range []string{"text.txt", "corpus.txt", "held-out.txt"} {
 		write(t, filepath.Join(dir, name), text)

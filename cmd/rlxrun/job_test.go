@@ -59,7 +59,7 @@ func withDefaults(f segmentFlags) *segmentFlags {
 
 // segmentRun returns flags of a run that include those of the task.
 func segmentRun(f segmentFlags) *runFlags {
-	return &runFlags{
+	return &runFlags{image: new(imageFlag),
 		tasks: []taskUse{
 			{taskKind: taskKinds[slices.IndexFunc(
 				taskKinds, func(k taskKind) bool { return k.name == task.KindSegment })], flags: withDefaults(f)}}}

@@ -16,6 +16,7 @@ import (
 // runFlags are the flags of `rlxrun run`.
 type runFlags struct {
 	tasks   []taskUse
+	image   *imageFlag
 	method  string
 	inputs  cli.List
 	outputs cli.List
@@ -44,7 +45,7 @@ Outputs are written when the run has succeeded, all or none; an output that is a
 		}...),
 		Setup: func(fs *cli.FlagSet) cli.Run {
 			image := new(imageFlag)
-			f := runFlags{tasks: taskUses(image)}
+			f := runFlags{tasks: taskUses(image), image: image}
 			image.declare(fs)
 			for _, u := range f.tasks {
 				u.flags.declare(fs)
@@ -253,6 +254,11 @@ func newJob(ctx context.Context, s *session, f *runFlags) (job, error) {
 		return nil, cli.Usagef(path, "no task or method is requested: give %s, or --method with its inputs",
 			declared.usage).
 			WithHint("for example rlxrun %s %s", path, declared.example)
+	}
+	if !declared.several {
+		if err := f.image.one(); err != nil {
+			return nil, err
+		}
 	}
 	return declared.flags.job(ctx, s)
 }

@@ -31,6 +31,7 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/format"
 	"github.com/rlx-go/rlx/internal/imaging"
+	"github.com/rlx-go/rlx/internal/synth"
 	"github.com/rlx-go/rlx/internal/testbin"
 	"github.com/rlx-go/rlx/internal/tinymodel"
 	"github.com/rlx-go/rlx/plugins/cpu/backend"
@@ -84,6 +85,36 @@ var llama = sync.OnceValues(func() (string, error) {
 	if msg, err := exec.Command(filepath.Join(filepath.Dir(sam), "rlxc"), "../../demo/llama", "-o",
 		file).CombinedOutput(); err != nil {
 		return "", fmt.Errorf("compiling the demo language model: %w\n%s", err, msg)
+	}
+	return file, nil
+})
+
+// goldenVL has a tiny Qwen3-VL, but for its weights.
+const goldenVL = "../../testdata/goldens/qwen3vl_tiny"
+
+// vl returns that model, compiled once.
+var vl = sync.OnceValues(func() (string, error) {
+	sam, err := artifact()
+	if err != nil {
+		return "", err
+	}
+	bin := filepath.Dir(sam)
+	folder, file := filepath.Join(bin, "vl"), filepath.Join(bin, "vl.rlx")
+	es, err := synth.ReadManifest(filepath.Join(goldenVL, "manifest.json"))
+	if err == nil {
+		err = os.CopyFS(folder, os.DirFS(goldenVL))
+	}
+	if err == nil {
+		err = os.Remove(filepath.Join(folder, "golden.safetensors")) // or it would be part of the checkpoint
+	}
+	if err == nil {
+		err = synth.Write(filepath.Join(folder, "model.safetensors"), es, dtype.F32)
+	}
+	if err != nil {
+		return "", err
+	}
+	if msg, err := exec.Command(filepath.Join(bin, "rlxc"), folder, "-o", file).CombinedOutput(); err != nil {
+		return "", fmt.Errorf("compiling the model for images: %w\n%s", err, msg)
 	}
 	return file, nil
 })
@@ -319,8 +350,12 @@ func scripts(t *testing.T, dir string, demo bool) {
 			if err != nil {
 				return err
 			}
-			for _, f := range []string{file, words, "../../demo/scene1.png", "../../demo/scene1.mask.png",
-				"../../demo/coins.png", "../../demo/coins.mask.png", "../../demo/golden.safetensors",
+			images, err := vl()
+			if err != nil {
+				return err
+			}
+			for _, f := range []string{file, words, images, goldenVL + "/wide.png", goldenVL + "/tall.png",
+				"../../demo/scene1.png", "../../demo/scene1.mask.png", "../../demo/coins.png", "../../demo/coins.mask.png", "../../demo/golden.safetensors",
 				"../../demo/sam-nano.safetensors"} {
 				abs, err := filepath.Abs(f)
 				if err != nil {

@@ -21,6 +21,7 @@ type taskKind struct {
 	example  string        // example of these flags, such as "--image photo.jpg --point 120,80 -o mask.png"
 	examples []cli.Example // for --help
 	flags    func(*imageFlag) taskFlags
+	several  bool // --image may be given several times
 }
 
 // taskFlags are the flags of a kind of task on one command line.
@@ -57,7 +58,7 @@ func taskUses(im *imageFlag) (out []taskUse) {
 // imageFlag is --image, which several kinds of task share, with the flags of those that find masks.
 type imageFlag struct {
 	values cli.List
-	path   string // the only element of values
+	path   string // the first of values, and the only one for most kinds
 	masks  maskFlags
 }
 
@@ -97,19 +98,26 @@ func (f *maskFlags) given() (out []string) {
 
 func (f *imageFlag) declare(fs *cli.FlagSet) {
 	fs.Group("Image input (artifacts whose task takes images)")
-	fs.ListVarP(&f.values, "image", "", "`FILE` an image of any size: "+imaging.Formats+"; - is stdin")
+	fs.ListVarP(&f.values, "image", "",
+		"`FILE` an image of any size: "+imaging.Formats+"; - is stdin (repeatable with language models)")
 	f.masks.declare(fs)
 }
 
-// settle refuses a second --image, and a form of masks that is not known.
+// settle refuses a form of masks that is not known.
 func (f *imageFlag) settle() error {
-	if n := len(f.values.Values); n > 1 {
-		return cli.Usagef("--image", "is given %d times; allowed is one", n)
-	} else if n == 1 {
+	if len(f.values.Values) > 0 {
 		f.path = f.values.Values[0]
 	}
 	f.masks.image = f.path
 	return checkCOCO(f.masks.coco)
+}
+
+// one refuses a second --image.
+func (f *imageFlag) one() error {
+	if n := len(f.values.Values); n > 1 {
+		return cli.Usagef("--image", "is given %d times; allowed is one", n)
+	}
+	return nil
 }
 
 func (f *imageFlag) given() []string {

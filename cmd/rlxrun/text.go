@@ -20,7 +20,7 @@ import (
 )
 
 var _ = registerTask(taskKind{
-	name: task.KindText, takes: "text", usage: "--prompt, --prompt-file or --ids",
+	name: task.KindText, takes: "text", usage: "--prompt, --prompt-file or --ids", several: true,
 	example: "--prompt \"Once upon a time\"",
 	examples: []cli.Example{
 		{About: "continue a text; tokens are printed as they are generated",
@@ -31,10 +31,12 @@ var _ = registerTask(taskKind{
 			Line: "rlxrun qwen.rlx --prompt \"ROMEO:\" --temperature 0 --draft mtp"},
 		{About: "several texts at a time, one prompt per line; the model was compiled with rlxc --batch",
 			Line: "rlxrun llama.rlx --prompts-file prompts.txt -n 100"},
+		{About: "a question about an image, to a model that takes images",
+			Line: "rlxrun qwen3vl.rlx --image photo.jpg --prompt \"What is this?\""},
 		{About: "token ids instead of text, and everything about the result as JSON",
 			Line: "rlxrun llama.rlx --ids 5,7,9 -n 16 --temperature 0 --format json"},
 	},
-	flags: func(*imageFlag) taskFlags { return new(textFlags) },
+	flags: func(im *imageFlag) taskFlags { return &textFlags{images: im} },
 })
 
 // textFlags are the flags of the task "text".
@@ -49,6 +51,7 @@ type textFlags struct {
 	ignoreEnd    bool
 	draft        draftFlags
 	grammar      grammarFlags
+	images       *imageFlag
 }
 
 // defaultTokens is the number of tokens to generate if -n is not given. The context may have room for fewer.
@@ -67,8 +70,8 @@ func (f *textFlags) declare(fs *cli.FlagSet) {
 	fs.ListVarP(&f.file, "prompt-file", "", "`FILE` read the prompt from a UTF-8 file; - is stdin")
 	fs.StringVar(&f.prompts, "prompts-file", "", "`FILE` read one prompt per line from a UTF-8 file; - is stdin")
 	fs.StringVar(&f.ids, "ids", "", "`ID,ID,...` the prompt as token ids")
-	fs.BoolVar(&f.chat, "chat", false, "treat the prompt as a user's message: apply the model's chat template")
-	fs.StringVar(&f.system, "system", "", "`TEXT` with --chat, the system message")
+	fs.BoolVar(&f.chat, "chat", false, "treat the prompt as a user's message: apply the model's chat template; --image does so too, unless the prompt says where the images go")
+	fs.StringVar(&f.system, "system", "", "`TEXT` with --chat or --image, the system message")
 	fs.IntVarP(&f.tokens, "tokens", "n", 0,
 		"`N` generate at most N tokens (default 256, or what fits the context); 0 with --save-state only computes the prompt")
 	f.samplingFlags.declare(fs)
@@ -90,8 +93,8 @@ func (f *textFlags) settle() error {
 	switch {
 	case f.chat && f.fs.Changed("ids"):
 		return cli.Usagef("--chat", "cannot be combined with --ids")
-	case f.fs.Changed("system") && !f.chat:
-		return cli.Usagef("--system", "requires --chat")
+	case f.fs.Changed("system") && !f.chat && f.images.path == "":
+		return cli.Usagef("--system", "requires --chat or --image")
 	}
 	n := len(f.file.Values)
 	for _, given := range []bool{len(f.prompt.Values) > 0, f.fs.Changed("prompts-file"), f.fs.Changed("ids")} {
@@ -104,6 +107,13 @@ func (f *textFlags) settle() error {
 			"--prompt",
 			"%d prompts are given, by --prompt, --prompt-file, --prompts-file and --ids; allowed is one of the flags",
 			n)
+	}
+	if slices.Contains(f.images.values.Values, "-") &&
+		(slices.Contains(f.prompt.Values, "-") || slices.Contains(f.file.Values, "-")) {
+		return cli.Usagef("--image", "and the prompt cannot both be stdin")
+	}
+	if f.several() && f.images.path != "" {
+		return cli.Usagef("--image", "cannot be combined with several prompts")
 	}
 	if f.several() && (f.draft.head != "" || f.logits != "") {
 		return cli.Usagef("--prompt", "several prompts cannot be combined with --draft and --logits")
@@ -124,14 +134,14 @@ func (f *textFlags) given() (out []string) {
 			out = append(out, "--"+name)
 		}
 	}
-	return out
+	return append(out, f.images.given()...)
 }
 
 // A textJob is one use of the task: it continues a prompt.
 type textJob struct {
 	task    *task.Text
 	method  *rlx.Method
-	drafts  []*rlx.Method // methods that draft tokens
+	more    []*rlx.Method // methods that draft tokens, or that take images
 	flags   *textFlags
 	ids     []int // token ids of the prompt
 	options text.Options
@@ -153,7 +163,7 @@ func (f *textFlags) job(ctx context.Context, s *session) (job, error) {
 	if j.method, err = s.model.Method(t.Method); err != nil {
 		return nil, err
 	}
-	if j.drafts, err = f.draft.methods(s.model); err != nil {
+	if j.more, err = f.draft.methods(s.model); err != nil {
 		return nil, err
 	}
 	sampling, err := f.samplingOf(facts)
@@ -172,8 +182,20 @@ func (f *textFlags) job(ctx context.Context, s *session) (job, error) {
 	case f.several():
 		return f.batchJob(ctx, s, t, facts, &sampling)
 	}
-	if j.ids, err = f.readPrompt(ctx, s); err != nil {
+	prompt, err := f.readPrompt(ctx, s)
+	if err != nil {
 		return nil, err
+	}
+	j.ids = prompt.IDs
+	for _, name := range []string{t.Images.Method, t.Images.Append} {
+		if len(prompt.Images) == 0 {
+			break
+		}
+		m, err := s.model.Method(name)
+		if err != nil {
+			return nil, err
+		}
+		j.more = append(j.more, m)
 	}
 	if s.files.from == "" { // otherwise the tokens of the saved state come before these
 		if err := facts.CheckPrompt(j.ids); err != nil {
@@ -187,7 +209,8 @@ func (f *textFlags) job(ctx context.Context, s *session) (job, error) {
 	if room := facts.Context - len(j.ids) + 1; n == 0 && (s.files.from != "" || room > defaultTokens) {
 		n = defaultTokens
 	}
-	j.options = text.Options{Tokens: n, Sampling: &sampling, Seed: f.seed, Stop: f.stop.Values, IgnoreEnd: f.ignoreEnd}
+	j.options = text.Options{Tokens: n, Sampling: &sampling, Seed: f.seed, Stop: f.stop.Values, IgnoreEnd: f.ignoreEnd,
+		Images: prompt.Images}
 	j.options.Grammar, err = f.grammar.read(ctx, s.env)
 	return j, err
 }
@@ -200,27 +223,31 @@ func asFlag(err error) error {
 	return err
 }
 
-// readPrompt returns the tokens of the prompt.
-func (f *textFlags) readPrompt(ctx context.Context, s *session) ([]int, error) {
+// readPrompt returns the prompt with its images.
+func (f *textFlags) readPrompt(ctx context.Context, s *session) (p text.Prompt, err error) {
+	images, err := f.readImages(ctx, s)
+	if err != nil {
+		return p, err
+	}
 	if f.fs.Changed("ids") {
 		var ids []int
 		for _, v := range strings.Split(f.ids, ",") {
 			id, err := strconv.Atoi(strings.TrimSpace(v))
 			if err != nil {
-				return nil, cli.Usagef("--ids", "%q is not a token id; want whole numbers such as 5,7,9", v)
+				return p, cli.Usagef("--ids", "%q is not a token id; want whole numbers such as 5,7,9", v)
 			}
 			ids = append(ids, id)
 		}
-		return ids, nil
+		return text.PlaceImages(s.model, ids, images)
 	}
 	var prompt, path string
 	switch {
 	case len(f.file.Values) > 0:
 		path = f.file.Values[0]
-	case len(f.prompt.Values) == 0 && s.files.from != "":
-		return nil, nil // the saved text is continued without a prompt
+	case len(f.prompt.Values) == 0 && s.files.from != "" && len(images) == 0:
+		return p, nil // the saved text is continued without a prompt
 	case len(f.prompt.Values) == 0:
-		return nil, cli.Usagef("--prompt", "is missing").WithHint("for example --prompt \"Once upon a time\"")
+		return p, cli.Usagef("--prompt", "is missing").WithHint("for example --prompt \"Once upon a time\"")
 	case f.prompt.Values[0] == "-":
 		path = "-"
 	default:
@@ -228,14 +255,21 @@ func (f *textFlags) readPrompt(ctx context.Context, s *session) ([]int, error) {
 	}
 	t, err := text.NewTokenizer(s.model)
 	if err != nil {
-		return nil, err
+		return p, err
 	}
 	if path != "" {
 		if prompt, err = readText(ctx, path, s.env.Stdin, maxText); err != nil {
-			return nil, err
+			return p, err
 		}
 	}
-	return f.encode(s, t, "prompt", prompt)
+	if len(images) == 0 {
+		ids, err := f.encode(s, t, "prompt", prompt)
+		if err != nil {
+			return p, err
+		}
+		return text.PlaceImages(s.model, ids, nil)
+	}
+	return f.encodeImages(s, t, prompt, images)
 }
 
 // encode converts a prompt to tokens, with --chat in the model's chat template. Errors refer to the prompt as name.
@@ -256,7 +290,7 @@ func (f *textFlags) encode(s *session, t *text.Tokenizer, name, prompt string) (
 	return ids, subject(err, name)
 }
 
-func (j *textJob) methods() []*rlx.Method { return append([]*rlx.Method{j.method}, j.drafts...) }
+func (j *textJob) methods() []*rlx.Method { return append([]*rlx.Method{j.method}, j.more...) }
 
 // offers lists the outputs of the task.
 func (j *textJob) offers() []offer { return textOffers() }
@@ -274,10 +308,8 @@ func (j *textJob) primary() string { return "" }
 func (j *textJob) streams() bool { return true }
 
 func (j *textJob) inputs() []string {
-	if len(j.flags.file.Values) == 0 || j.flags.file.Values[0] == "-" {
-		return j.flags.grammar.files()
-	}
-	return append(j.flags.grammar.files(), j.flags.file.Values...)
+	all := append(j.flags.grammar.files(), j.flags.images.values.Values...)
+	return slices.DeleteFunc(append(all, j.flags.file.Values...), func(path string) bool { return path == "-" })
 }
 
 // verdict reports a text that was cut off within its grammar. The text has been printed.
@@ -391,7 +423,7 @@ func (j *textJob) run(ctx context.Context, s *session) (map[string]product, erro
 // compute runs the prompt and generates no token.
 func (j *textJob) compute(ctx context.Context, s *session, g *text.Generator) error {
 	start := time.Now()
-	if err := g.Append(ctx, j.ids); err != nil {
+	if err := g.Append(ctx, j.ids, j.options.Images...); err != nil {
 		return err
 	}
 	took := time.Since(start)
@@ -408,74 +440,11 @@ func (s *session) record(j *textJob) {
 	}
 }
 
-// textSummary is the JSON summary of a generated text.
-type textSummary struct {
-	*summary
-	textResult
-	Seed     uint64        `json:"seed"`
-	Sampling text.Sampling `json:"sampling"`
-}
-
-// textResult is a prompt and the text generated for it.
-type textResult struct {
-	PromptIDs []int     `json:"prompt_ids"`
-	IDs       []int     `json:"ids"` // generated tokens
-	Text      string    `json:"text"`
-	Stop      text.Stop `json:"stop"`
-	// the text ended within its grammar
-	Unfinished bool           `json:"unfinished,omitempty"`
-	Tokens     []tokenSummary `json:"tokens"`
-	Timings    textTimings    `json:"timings"`
-}
-
-type tokenSummary struct {
-	ID      int     `json:"id"`
-	Text    string  `json:"text"`
-	LogProb any     `json:"logprob"` // a number, or "-Inf"
-	MS      float64 `json:"ms"`      // from the start of the generation
-}
-
-// textTimings has the times of generating a text.
-type textTimings struct {
-	PromptTokens    int     `json:"prompt_tokens"` // prompt tokens that were computed
-	PromptMS        float64 `json:"prompt_ms"`     // until the first token was chosen
-	PromptPerSecond float64 `json:"prompt_tokens_per_s"`
-	Tokens          int     `json:"tokens"`
-	DecodeMS        float64 `json:"decode_ms"` // from the first to the last token
-	DecodePerSecond float64 `json:"decode_tokens_per_s,omitempty"`
-	draftTimings
-}
-
-func timingsOf(t *text.Result) textTimings {
-	out := textTimings{PromptTokens: t.Prompt, PromptMS: ms(t.Prefill), Tokens: len(t.Tokens)}
-	if t.Prefill > 0 {
-		out.PromptPerSecond = float64(t.Prompt) / t.Prefill.Seconds()
-	}
-	if n := len(t.Tokens); n > 1 {
-		d := t.Tokens[n-1].Time - t.Tokens[0].Time
-		out.DecodeMS = ms(d)
-		if d > 0 {
-			out.DecodePerSecond = float64(n-1) / d.Seconds()
-		}
-	}
-	out.add(t.Drafted, t.Accepted)
-	return out
-}
-
 func (j *textJob) json(sum *summary) any {
 	if j.lines {
 		return finalLine{true, []textEnd{endOf(j.text)}, *j.options.Sampling, j.options.Seed}
 	}
 	return textSummary{sum, resultOf(j.ids, j.text), j.options.Seed, *j.options.Sampling}
-}
-
-func resultOf(prompt []int, t *text.Result) textResult {
-	out := textResult{PromptIDs: prompt, IDs: t.IDs(), Text: t.Text, Stop: t.Stop, Unfinished: t.Unfinished,
-		Tokens: []tokenSummary{}, Timings: timingsOf(t)}
-	for _, t := range t.Tokens {
-		out.Tokens = append(out.Tokens, summaryOf(t))
-	}
-	return out
 }
 
 // note returns a line about the text for stderr.
@@ -516,6 +485,11 @@ func (f *textFlags) help(m *rlx.Model) string {
 			fmt.Sprintf(
 				"It continues up to %d texts at a time: --prompts-file, or --prompt several times.\nOutputs for -o",
 				t.Batch.Sequences), 1)
+	}
+	if t.TakesImages() {
+		out = strings.Replace(out, "Outputs for -o",
+			fmt.Sprintf("It takes images: --image, several times if need be; an image has up to %d tokens.\nOutputs for -o",
+				t.Images.MaxTokens), 1)
 	}
 	if t.Draft.Method != "" {
 		out = strings.Replace(out, "Outputs for -o", "It has a head that drafts tokens: --draft mtp.\nOutputs for -o",

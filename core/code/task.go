@@ -17,7 +17,8 @@ produced a NaN.`)
 
 	TextPrompt = diag.Define("RLX2032", "bad prompt", `
 The prompt has no tokens, is not valid UTF-8, has an id outside the vocabulary, or is text although the model has no tokenizer.
-Use --ids to give token ids instead of text.`)
+Use --ids to give token ids instead of text. Or it has places for more or fewer images than are given (--image), a place for a video, or
+images for a model that takes none.`)
 	TextContext = diag.Define("RLX2033", "the context is full", `
 Prompt and generated text together must fit the model's context. Give a shorter prompt, generate less (-n), start without --state, or
 compile the model with a larger context (rlxc --context N).`)

@@ -107,7 +107,7 @@ var handlers = map[string]func(context.Context, *call) (any, error){
 	"state": with((*call).newState), "reset": with((*call).reset), "clone": with((*call).clone),
 	"save": with((*call).save), "load": with((*call).load),
 	"generator": with((*call).newGenerator), "tokens": with((*call).tokens), "text": with((*call).text),
-	"generate":  with((*call).generate),
+	"generate": with((*call).generate), "picture": with((*call).picture),
 	"segmenter": with((*call).newSegmenter), "encode": with((*call).encode), "masks": with((*call).masks),
 	"everything": with((*call).everything), "find": with((*call).find),
 }

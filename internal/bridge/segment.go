@@ -42,11 +42,24 @@ type encoder struct {
 }
 
 type encodeArgs struct {
+	imageArgs
+	Segmenter int64 `json:"segmenter"`
+}
+
+// imageArgs are the arguments of calls that take an image.
+type imageArgs struct {
 	place
-	Segmenter int64  `json:"segmenter"`
-	Path      string `json:"path"` // of an image file; otherwise Inputs has "pixels"
+	Path string `json:"path"` // of an image file; otherwise Inputs has "pixels"
 	// Inputs has "pixels": u8[height, width, 3 or 4], RGB or RGBA that is not premultiplied.
 	Inputs map[string]tensor `json:"inputs"`
+}
+
+// imageOf returns the image of a call.
+func (c *call) imageOf(ctx context.Context, a imageArgs) (image.Image, error) {
+	if a.Path != "" {
+		return readImage(ctx, a.Path)
+	}
+	return c.pixels(a)
 }
 
 // An encoded is an image that was encoded.
@@ -72,12 +85,7 @@ func (c *call) encode(ctx context.Context, a encodeArgs) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	var img image.Image
-	if a.Path != "" {
-		img, err = readImage(ctx, a.Path)
-	} else {
-		img, err = c.pixels(a)
-	}
+	img, err := c.imageOf(ctx, a.imageArgs)
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +115,7 @@ func readImage(ctx context.Context, path string) (image.Image, error) {
 }
 
 // pixels copies an image out of the memory of the call.
-func (c *call) pixels(a encodeArgs) (image.Image, error) {
+func (c *call) pixels(a imageArgs) (image.Image, error) {
 	pixels, ok := a.Inputs["pixels"]
 	if !ok {
 		return nil, diag.New(diag.Usage, "image", "has neither a path nor pixels")

@@ -8,6 +8,8 @@ import (
 	"sync"
 
 	"github.com/rlx-go/rlx"
+	"github.com/rlx-go/rlx/core/code"
+	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/text"
 )
 
@@ -15,6 +17,7 @@ import (
 type generator struct {
 	mu sync.Mutex
 	*text.Generator
+	model *rlx.Model
 }
 
 type generatorArgs struct {
@@ -39,14 +42,76 @@ func (c *call) newGenerator(ctx context.Context, a generatorArgs) (any, error) {
 		Sampling     text.Sampling `json:"sampling"`
 		Tokenizer    bool          `json:"tokenizer"`
 		ChatTemplate bool          `json:"chat_template"`
-	}{created{c.server.objects.add(&generator{Generator: g}, a.Session, g.Close)}, f.Vocabulary, f.Context, f.Sampling,
-		f.Tokenizer, f.ChatTemplate}, nil
+	}{created{c.server.objects.add(&generator{Generator: g, model: session.Model()}, a.Session, g.Close)},
+		f.Vocabulary, f.Context, f.Sampling, f.Tokenizer, f.ChatTemplate}, nil
 }
 
 type tokensArgs struct {
-	Generator int64          `json:"generator"`
-	Text      string         `json:"text"`
-	Messages  []text.Message `json:"messages"` // in place of Text
+	Generator int64     `json:"generator"`
+	Text      string    `json:"text"`
+	Messages  []message `json:"messages"` // in place of Text
+}
+
+// A message is one turn of a conversation.
+type message struct {
+	Role, Content string
+	Parts         []part // in place of Content
+}
+
+// A part of a message is a text, or an image that picture has made.
+type part struct {
+	Text  string
+	Image int64
+}
+
+type pictureArgs struct {
+	imageArgs
+	Generator int64 `json:"generator"`
+}
+
+// picture makes an image for prompts.
+func (c *call) picture(ctx context.Context, a pictureArgs) (any, error) {
+	g, err := object[*generator](c, a.Generator, "generator")
+	if err != nil {
+		return nil, err
+	}
+	img, err := c.imageOf(ctx, a.imageArgs)
+	if err != nil {
+		return nil, err
+	}
+	x, err := text.NewImage(g.model, img)
+	if err != nil {
+		return nil, err
+	}
+	return created{c.server.objects.add(x, a.Generator, nil)}, nil
+}
+
+// conversation returns the part of a conversation that follows the sequence of a generator.
+func (c *call) conversation(g *generator, messages []message) (p text.Prompt, images []int64, err error) {
+	var all []text.Message
+	for _, m := range messages {
+		one := text.Message{Role: m.Role, Content: m.Content}
+		for _, x := range m.Parts {
+			p := text.Part{Text: x.Text}
+			if x.Image != 0 {
+				if p.Image, err = object[*text.Image](c, x.Image, "image"); err != nil {
+					return text.Prompt{}, nil, err
+				}
+				images = append(images, x.Image)
+			}
+			one.Parts = append(one.Parts, p)
+		}
+		all = append(all, one)
+	}
+	if p, err = text.EncodeMessages(g.model, all, nil); err != nil {
+		return p, nil, err
+	}
+	rest, ok := g.After(p)
+	if !ok {
+		return p, nil, diag.New(code.TextPrompt, "conversation", "does not begin with the %d tokens of the sequence",
+			len(g.IDs())).WithHint("begin anew with reset")
+	}
+	return rest, images[len(images)-len(rest.Images):], nil
 }
 
 // tokens turns a text or a conversation into tokens that follow those of the generator.
@@ -57,20 +122,23 @@ func (c *call) tokens(_ context.Context, a tokensArgs) (any, error) {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	var ids []int
+	out := idsOf{Images: []int64{}}
 	if a.Messages != nil {
-		ids, err = g.EncodeChat(a.Messages)
+		var p text.Prompt
+		p, out.Images, err = c.conversation(g, a.Messages)
+		out.IDs = p.IDs
 	} else {
-		ids, err = g.Encode(a.Text)
+		out.IDs, err = g.Encode(a.Text)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return idsOf{ids}, nil
+	return out, nil
 }
 
 type idsOf struct {
-	IDs []int `json:"ids"`
+	IDs    []int   `json:"ids"`
+	Images []int64 `json:"images"` // in the order of their places
 }
 
 type textArgs struct {
@@ -97,6 +165,7 @@ type generateArgs struct {
 	Seed      uint64         `json:"seed"`
 	Stop      []string       `json:"stop"`
 	IgnoreEnd bool           `json:"ignore_end"`
+	Images    []int64        `json:"images"` // of the ids
 }
 
 type tokenEvent struct {
@@ -112,9 +181,15 @@ func (c *call) generate(ctx context.Context, a generateArgs) (any, error) {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	images := make([]*text.Image, len(a.Images))
+	for i, id := range a.Images {
+		if images[i], err = object[*text.Image](c, id, "image"); err != nil {
+			return nil, err
+		}
+	}
 	sent := ""
 	r, err := g.Generate(ctx, a.IDs, text.Options{Tokens: a.Tokens, Sampling: a.Sampling, Seed: a.Seed, Stop: a.Stop,
-		IgnoreEnd: a.IgnoreEnd, Each: func(t text.Token) error {
+		IgnoreEnd: a.IgnoreEnd, Images: images, Each: func(t text.Token) error {
 			sent += t.Text
 			return c.event(tokenEvent{t.ID, t.Text})
 		}})

@@ -290,7 +290,7 @@ func TestBicubic(t *testing.T) {
 	for _, name := range []string{"noise.32x48.png", "noise.9x5.png"} {
 		want := read(name)
 		w, h, off := want.Bounds().Dx(), want.Bounds().Dy(), 0
-		got := imaging.Resize(23, 17, 3, imaging.Bicubic(23, w, true), imaging.Bicubic(17, h, true), true,
+		got := imaging.Resize(23, 17, 3, imaging.Bicubic(23, w, true), imaging.Bicubic(17, h, true), imaging.Pillow,
 			imaging.RGBRow(img))
 		for i, v := range pixels(want) {
 			x := got[3*(i%(w*h))+i/(w*h)]
@@ -516,7 +516,8 @@ func FuzzDecode(f *testing.F) {
 			return
 		}
 		w, h := img.Bounds().Dx(), img.Bounds().Dy()
-		for _, v := range imaging.Resize(w, h, 3, imaging.Bilinear(w, 16, true), imaging.Bilinear(h, 9, true), true,
+		for _, v := range imaging.Resize(w, h, 3, imaging.Bilinear(w, 16, true), imaging.Bilinear(h, 9, true),
+			imaging.Pillow,
 			imaging.RGBRow(img)) {
 			if !(v >= 0 && v <= 255) {
 				t.Fatalf("value %v of an image of %d x %d", v, w, h)

@@ -1,6 +1,9 @@
 package imaging
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // Taps lists the source positions that contribute to one destination position: First and the ones after it, one for
 // each weight.
@@ -79,11 +82,10 @@ func ResizeRow(dst, src []float32, xs []Taps, channels int) {
 
 // Resize resizes an image of srcH rows to len(ys) rows of len(xs) positions. row reads a source row: srcW positions of
 // channels values. Each source row is resized horizontally and then added to the destination rows that it contributes
-// to, so Resize holds only the destination and a few rows. With round, values are whole numbers from 0 to 255 in the
-// source, and after each direction. The result then equals Pillow's.
-func Resize(srcW, srcH, channels int, xs, ys []Taps, round bool, row func(y int, dst []float32)) []float32 {
-	if round {
-		return resizeBytes(srcW, srcH, channels, fixed(xs), fixed(ys), row)
+// to, so Resize holds only the destination and a few rows.
+func Resize(srcW, srcH, channels int, xs, ys []Taps, as Arithmetic, row func(y int, dst []float32)) []float32 {
+	if as != Floats {
+		return resizeBytes(srcW, srcH, channels, fixed(xs, as), fixed(ys, as), row)
 	}
 	width := len(xs) * channels
 	dst, src, narrow := make([]float32, width*len(ys)), make([]float32, srcW*channels), make([]float32, width)
@@ -110,40 +112,64 @@ func Resize(srcW, srcH, channels int, xs, ys []Taps, round bool, row func(y int,
 	return dst
 }
 
-// fixedTaps are taps whose weights are multiples of 2^-fixedBits.
+// An Arithmetic says how Resize rounds.
+type Arithmetic int
+
+const (
+	Floats Arithmetic = iota
+	// Pillow and PyTorch take and give whole numbers from 0 to 255, in each direction, and give the same as these
+	// programs. The weights of PyTorch's have 16 bits.
+	Pillow
+	PyTorch
+)
+
+// fixedTaps are taps whose weights are multiples of 2^-bits.
 type fixedTaps struct {
+	bits uint
+	taps []fixedTap
+}
+
+type fixedTap struct {
 	first  int
 	weight []int32
 }
 
-// fixedBits are the bits of Pillow's weights after the point.
-const fixedBits = 22
-
-func fixed(taps []Taps) []fixedTaps {
-	out := make([]fixedTaps, len(taps))
+// fixed rounds weights as Pillow or PyTorch does.
+func fixed(taps []Taps, as Arithmetic) fixedTaps {
+	out := fixedTaps{22, make([]fixedTap, len(taps))}
+	if as == PyTorch {
+		most := 0.0
+		for _, t := range taps {
+			most = max(most, slices.Max(t.exact))
+		}
+		for out.bits = 0; out.bits < 22 && 0.5+most*float64(int(2)<<out.bits) < 1<<15; out.bits++ {
+		}
+	}
 	for i, t := range taps {
-		out[i] = fixedTaps{t.First, make([]int32, len(t.Weight))}
+		out.taps[i] = fixedTap{t.First, make([]int32, len(t.Weight))}
 		for j, w := range t.exact {
-			out[i].weight[j] = int32(math.Round(w * (1 << fixedBits)))
+			out.taps[i].weight[j] = int32(math.Round(w * float64(int(1)<<out.bits)))
 		}
 	}
 	return out
 }
 
 // clip rounds a sum of values times weights, halves up, to 0 to 255.
-func clip(sum int64) int32 { return int32(min(max((sum+1<<(fixedBits-1))>>fixedBits, 0), 255)) }
+func (f fixedTaps) clip(sum int64) int32 {
+	return int32(min(max((sum+1<<f.bits>>1)>>f.bits, 0), 255))
+}
 
 // resizeBytes is Resize for whole numbers from 0 to 255. Sums are exact, so it does not matter that they are made in
-// another order than Pillow's.
-func resizeBytes(srcW, srcH, channels int, xs, ys []fixedTaps, row func(y int, dst []float32)) []float32 {
-	width := len(xs) * channels
+// another order than elsewhere.
+func resizeBytes(srcW, srcH, channels int, xs, down fixedTaps, row func(y int, dst []float32)) []float32 {
+	ys, width := down.taps, len(xs.taps)*channels
 	dst, src, narrow := make([]float32, width*len(ys)), make([]float32, srcW*channels), make([]int32, width)
 	var open, free [][]int64 // sums of the destination rows from the first incomplete one on
 	from := 0
 	finish := func() {
 		if len(open) > 0 {
 			for x, v := range open[0] {
-				dst[from*width+x] = float32(clip(v))
+				dst[from*width+x] = float32(down.clip(v))
 			}
 			clear(open[0])
 			open, free = open[1:], append(free, open[0])
@@ -182,8 +208,8 @@ func resizeBytes(srcW, srcH, channels int, xs, ys []fixedTaps, row func(y int, d
 }
 
 // resizeRowBytes is ResizeRow for whole numbers from 0 to 255.
-func resizeRowBytes(dst []int32, src []float32, xs []fixedTaps, channels int) {
-	for x, t := range xs {
+func resizeRowBytes(dst []int32, src []float32, xs fixedTaps, channels int) {
+	for x, t := range xs.taps {
 		for c := range channels {
 			var sum int64
 			at := t.first*channels + c
@@ -191,7 +217,7 @@ func resizeRowBytes(dst []int32, src []float32, xs []fixedTaps, channels int) {
 				sum += int64(w) * int64(src[at])
 				at += channels
 			}
-			dst[x*channels+c] = clip(sum)
+			dst[x*channels+c] = xs.clip(sum)
 		}
 	}
 }

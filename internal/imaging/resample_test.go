@@ -70,7 +70,7 @@ func TestResize(t *testing.T) {
 		}
 		for _, antialias := range []bool{false, true} {
 			xs, ys := Bilinear(s.w, s.ow, antialias), Bilinear(s.h, s.oh, antialias)
-			got := Resize(s.w, s.h, channels, xs, ys, false, func(y int, dst []float32) {
+			got := Resize(s.w, s.h, channels, xs, ys, Floats, func(y int, dst []float32) {
 				copy(dst, src[y*s.w*channels:])
 			})
 			for oy, ty := range ys {

@@ -35,7 +35,8 @@ func scaledSide(side, longest, size int) int {
 // antialiasing, rounded to 8 bits after each direction) and normalised as (value - mean) / std with values from 0 to
 // 255. To the right and below, the square is filled with zeros.
 func (g Square) Pixels(img image.Image, mean, std [3]float64) []float32 {
-	small := Resize(g.Width, g.Height, 3, Bilinear(g.Width, g.ScaledW, true), Bilinear(g.Height, g.ScaledH, true), true,
+	small := Resize(g.Width, g.Height, 3, Bilinear(g.Width, g.ScaledW, true), Bilinear(g.Height, g.ScaledH, true),
+		Pillow,
 		RGBRow(img))
 	out := make([]float32, 3*g.Size*g.Size)
 	for c := range 3 {

@@ -102,9 +102,9 @@ func finish(s text.Stop) *string {
 // chat answers a request for a chat completion.
 func (s *Server) chat(w http.ResponseWriter, r *http.Request, in *chatRequest) {
 	err := in.check()
-	var prompt []int
+	var prompt text.Prompt
 	if err == nil {
-		prompt, err = s.encodeChat(in)
+		prompt, err = s.encodeChat(r.Context(), in)
 	}
 	var grammar *text.Grammar
 	if err == nil {
@@ -114,45 +114,34 @@ func (s *Server) chat(w http.ResponseWriter, r *http.Request, in *chatRequest) {
 		fail(w, failureOf(err))
 		return
 	}
-	j := &job{server: s, w: w, chat: true, request: &in.common, prompts: [][]int{prompt}, logProbs: in.LogProbs,
-		top: in.TopLogProbs, tools: in.callsTools(), grammar: grammar,
+	j := &job{server: s, w: w, chat: true, request: &in.common, prompts: [][]int{prompt.IDs}, images: prompt.Images,
+		logProbs: in.LogProbs, top: in.TopLogProbs, tools: in.callsTools(), grammar: grammar,
 		head: body{ID: randomID("chatcmpl-"), Object: "chat.completion"}}
 	j.answer(r.Context())
 }
 
-func (s *Server) encodeChat(in *chatRequest) ([]int, error) {
+func (s *Server) encodeChat(ctx context.Context, in *chatRequest) (text.Prompt, error) {
 	var all []text.Message
+	var count imageCount
 	for _, m := range in.Messages {
-		role := m.Role
-		if role == "developer" { // the newer name
-			role = "system"
+		one, err := s.message(ctx, m, &count)
+		if err != nil {
+			return text.Prompt{}, err
 		}
-		calls := string(m.Calls)
-		if calls == "null" {
-			calls = ""
-		}
-		all = append(all, text.Message{Role: role, Content: string(m.Content), Calls: calls, CallID: m.CallID,
-			Name: m.Name})
+		all = append(all, one)
 	}
 	var tools []byte
 	if in.callsTools() {
 		var err error
 		if tools, err = json.Marshal(in.Tools); err != nil {
-			return nil, err
+			return text.Prompt{}, err
 		}
 	}
-	prompt, err := text.ToolPrompt(s.model, all, tools)
+	prompt, err := text.EncodeMessages(s.model, all, tools)
 	if errors.Is(err, text.ErrPrompt) && tools != nil {
-		return nil, refuse("tools", err.Error())
+		return prompt, refuse("tools", err.Error())
 	}
-	if err != nil {
-		return nil, err
-	}
-	t, err := text.NewTokenizer(s.model)
-	if err != nil {
-		return nil, err
-	}
-	return t.Encode(prompt, false)
+	return prompt, err
 }
 
 // complete answers a request for a completion.
@@ -196,6 +185,7 @@ type job struct {
 	chat     bool
 	request  *common
 	prompts  [][]int
+	images   []*text.Image // of the only prompt
 	logProbs bool
 	top      int           // tokens beside each in logProbs
 	tools    bool          // the answer may have calls of tools
@@ -221,7 +211,7 @@ func (j *job) answer(ctx context.Context) {
 		fail(j.w, failureOf(err))
 		return
 	}
-	o.Top, o.Grammar = j.top, j.grammar
+	o.Top, o.Grammar, o.Images = j.top, j.grammar, j.images
 	choices, err := j.choices(ctx, o)
 	if err != nil {
 		j.fail(ctx, err)

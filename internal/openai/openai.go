@@ -1,6 +1,6 @@
 // Package openai serves a language model over the HTTP API of OpenAI, which many programs speak: chat completions,
 // completions, embeddings and models (https://platform.openai.com/docs/api-reference). Answers may be streamed. What
-// the server cannot do, such as images, is refused with status 400 and the name of the parameter; parameters that the
+// the server cannot do, such as audio, is refused with status 400 and the name of the parameter; parameters that the
 // API does not have are ignored, as other servers do.
 package openai
 

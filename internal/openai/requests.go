@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"strconv"
-	"strings"
 
 	"github.com/rlx-go/rlx/text"
 )
@@ -67,32 +66,6 @@ type message struct {
 	Calls   json.RawMessage `json:"tool_calls"`
 	CallID  string          `json:"tool_call_id"`
 	Name    string          `json:"name"`
-}
-
-// content is a text, or a list of parts that are texts.
-type content string
-
-func (c *content) UnmarshalJSON(b []byte) error {
-	var one *string
-	if json.Unmarshal(b, &one) == nil {
-		if one != nil {
-			*c = content(*one)
-		}
-		return nil
-	}
-	var parts []struct{ Type, Text string }
-	if err := json.Unmarshal(b, &parts); err != nil {
-		return refuse("messages", "content is neither a text nor a list of parts")
-	}
-	var all strings.Builder
-	for _, p := range parts {
-		if p.Type != "text" {
-			return refuse("messages", fmt.Sprintf("a part of the type %.40q; this model takes only text", p.Type))
-		}
-		all.WriteString(p.Text)
-	}
-	*c = content(all.String())
-	return nil
 }
 
 type completionRequest struct {

@@ -30,7 +30,8 @@ func (e *turns) generate(ctx context.Context, prompt []int, o text.Options) (*te
 		return nil, err
 	}
 	defer done()
-	g, err := e.take(ctx, s, prompt)
+	p := text.Prompt{IDs: prompt, Images: o.Images}
+	g, err := e.take(ctx, s, p)
 	if err != nil {
 		return nil, err
 	}
@@ -38,7 +39,11 @@ func (e *turns) generate(ctx context.Context, prompt []int, o text.Options) (*te
 		o.Runner = tracedRunner{s}
 	}
 	cached := len(g.IDs())
-	r, err := g.Generate(ctx, prompt[cached:], o)
+	if rest, ok := g.After(p); ok {
+		p = rest
+	}
+	o.Images = p.Images
+	r, err := g.Generate(ctx, p.IDs, o)
 	e.put(g, s, err)
 	if r != nil {
 		r.Prompt, r.Cached = len(prompt), cached
@@ -47,7 +52,7 @@ func (e *turns) generate(ctx context.Context, prompt []int, o text.Options) (*te
 }
 
 // take returns the kept sequence with which most of the prompt has been computed, or a new one.
-func (e *turns) take(ctx context.Context, s *rlx.Session, prompt []int) (g *text.Generator, err error) {
+func (e *turns) take(ctx context.Context, s *rlx.Session, prompt text.Prompt) (g *text.Generator, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.of != s {
@@ -55,9 +60,10 @@ func (e *turns) take(ctx context.Context, s *rlx.Session, prompt []int) (g *text
 	}
 	best, length := -1, 0
 	for i, g := range e.kept {
-		seen := g.IDs()
-		if len(seen) < len(prompt) && len(seen) > length && slices.Equal(seen, prompt[:len(seen)]) {
-			best, length = i, len(seen)
+		if n := len(g.IDs()); n > length {
+			if _, ok := g.After(prompt); ok {
+				best, length = i, n
+			}
 		}
 	}
 	switch {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -85,7 +86,7 @@ func Compile(artifact, checkpoint string, flags ...string) {
 }
 
 // CompileGolden compiles the language model of a folder of goldens, whose weights are those of its manifest, and
-// returns the artifact's path.
+// returns the artifact's path. The folder may have a tokenizer, a chat template and the settings of an image processor.
 func CompileGolden(t *testing.T, folder string, flags ...string) string {
 	t.Helper()
 	es, err := synth.ReadManifest(filepath.Join(folder, "manifest.json"))
@@ -93,12 +94,18 @@ func CompileGolden(t *testing.T, folder string, flags ...string) string {
 	if err == nil {
 		err = synth.Write(filepath.Join(dir, "model.safetensors"), es, dtype.F32)
 	}
-	var config []byte
-	if err == nil {
-		config, err = os.ReadFile(filepath.Join(folder, "config.json"))
-	}
-	if err == nil {
-		err = os.WriteFile(filepath.Join(dir, "config.json"), config, 0o600)
+	for _, name := range []string{"config.json", "preprocessor_config.json", "tokenizer.json", "chat_template.jinja"} {
+		var file []byte
+		if err == nil {
+			file, err = os.ReadFile(filepath.Join(folder, name))
+		}
+		if errors.Is(err, fs.ErrNotExist) && name != "config.json" {
+			err = nil
+			continue
+		}
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, name), file, 0o600)
+		}
 	}
 	if err != nil {
 		t.Fatal(err)

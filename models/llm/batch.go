@@ -53,6 +53,9 @@ func extendBatch(c config, root nn.Scope) {
 	count := op.Input(g, "count", ir.Type{DType: dtype.I32, Shape: ir.Shape{n}})
 	d := newDecoder(c, root, "T", in.position)
 	d.cached, d.row = true, in.position
+	if c.vision != nil {
+		d.rotary(n)
+	}
 	d.sequence = op.Input(g, "sequence", ir.Type{DType: dtype.I32, Shape: ir.Shape{n}})
 	last := op.Sub(count, op.Const(g, 1, ir.TypeOf(dtype.I32)))
 	index := op.Reshape(last, ir.Shape{n, ir.Static(1)})

@@ -37,6 +37,7 @@ type config struct {
 	scale                 float64 // multiplies attention scores; 0 means 1/sqrt(headDim)
 	local                 rope    // for layers with a window, if they have their own
 	softcap, logitCap     float64 // caps of attention scores and logits: x becomes cap*tanh(x/cap); 0 means no cap
+	vision                *vision // nil if the model takes no images
 }
 
 // delta holds the sizes of linear attention by the gated delta rule.
@@ -80,6 +81,8 @@ var kinds = map[string]struct {
 	experts int64
 	// normalise: by default, the weights of a token's experts are scaled to add up to 1.
 	normalise bool
+	// images: the model may have an encoder of images.
+	images bool
 }{
 	"llama":        {maxPositions: 2048},
 	"mistral":      {maxPositions: 4096 * 32, window: true},
@@ -87,6 +90,9 @@ var kinds = map[string]struct {
 	"qwen3":        {maxPositions: 32768, headNorms: true},
 	"qwen3_5":      {maxPositions: 32768, headNorms: true, delta: true},
 	"qwen3_5_text": {maxPositions: 32768, headNorms: true, delta: true},
+
+	"qwen3_vl":      {maxPositions: 128000, headNorms: true, images: true},
+	"qwen3_vl_text": {maxPositions: 128000, headNorms: true, images: true},
 
 	"gemma2":      {maxPositions: 8192, window: true, gemma: true, pattern: 2, softcap: 50, logitCap: 30},
 	"gemma3":      {maxPositions: 131072, window: true, headNorms: true, gemma: true, pattern: 6, local: true},
@@ -365,6 +371,7 @@ func readConfig(w *nn.Weights, cfg arch.Config) (c config, err error) {
 	c.readWindows(r)
 	c.context = r.int(keyContext, 1, most, min(c.maxPositions, max(4096, c.window()+spareRows)))
 	c.readBatch(r)
+	c.readVision(w, r)
 	caps := kind.softcap > 0
 	r.fail(r.Unknown(func(key string) bool { return known(key) && (caps || key != keySoftcap && key != keyLogitCap) }))
 	return c, r.err

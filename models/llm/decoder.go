@@ -21,6 +21,9 @@ type decoder struct {
 	// sequence has the numbers of the sequences in the states; nil means the first ones.
 	sequence    *ir.Node
 	frequencies *ir.Node // of rotary embedding; nil means those of the base
+	// Angles of rotary embedding, with a row for each token of the run, if tokens have several positions. first has the
+	// rows of the tokens that are turned, as the operand position of rope; nil means that they begin at 0.
+	cos, sin, first *ir.Node
 }
 
 // newDecoder returns a decoder for runs whose number of tokens is the symbol tokens.
@@ -104,6 +107,9 @@ func (d *decoder) layer(s nn.Scope, l layer, x *ir.Node, t *token) (all, one *ir
 	k, v := d.keysAndValues(a, l, h)
 	at := *d
 	at.position, at.row = op.Add(d.position, t.index), op.Add(d.row, t.index)
+	if d.cos != nil {
+		at.first = d.tableRow(t.index)
+	}
 	one = d.feed(last, l, t.of(x), at.attend(a.Suffixed(".last"), l, t.of(h), k, v))
 	return d.feed(s, l, x, d.attend(a, l, h, k, v)), one
 }
@@ -219,6 +225,9 @@ func (d *decoder) rotate(l layer, x *ir.Node) *ir.Node {
 	a := op.RopeAttrs{HeadDim: int(d.headDim), Layout: op.BSE}
 	if d.rotated != d.headDim {
 		a.Rot = int(d.rotated)
+	}
+	if d.cos != nil {
+		return op.Rope(x, op.RopeOperands{Cos: d.cos, Sin: d.sin, Position: d.first}, a)
 	}
 	if own := d.local.base > 0 && l.window > 0; own || d.frequencies == nil {
 		a.Base = d.rope.base

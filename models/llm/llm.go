@@ -1,6 +1,6 @@
 // Package llm builds decoder-only language models from checkpoints with the names of the Transformers library. Method
 // forward computes the logits of whole sequences. Method extend appends tokens to a sequence, whose keys and values are
-// in states, and chooses the next token.
+// in states, and chooses the next token. Models that take images have methods that encode and append them.
 //
 // It imports models/nn and below; it reads no bytes and knows no device.
 package llm
@@ -14,6 +14,7 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/models/arch"
 	"github.com/rlx-go/rlx/models/nn"
+	"github.com/rlx-go/rlx/models/qwen3vl"
 )
 
 var _ = arch.Register(arch.Architecture{
@@ -48,6 +49,9 @@ func recognise(c arch.Checkpoint) (e arch.Evidence) {
 
 // names returns the names that one of our tensors may have in a checkpoint. Ours are those of text-only models.
 func names(name string) []string {
+	if strings.HasPrefix(name, "visual.") {
+		return qwen3vl.TowerNames(name)
+	}
 	if rest, ok := strings.CutPrefix(name, "model."); ok {
 		return []string{name, "model.language_model." + rest, "language_model.model." + rest}
 	}
@@ -55,13 +59,20 @@ func names(name string) []string {
 }
 
 func build(ckpt arch.Checkpoint, cfg arch.Config) (*arch.Model, error) {
-	if err := cfg.Lift("text_config"); err != nil { // in configurations of models with vision
+	tied, given, err := cfg.Bool(keyTied)
+	if err == nil {
+		err = cfg.Lift("text_config") // in configurations of models with vision
+	}
+	if err != nil {
 		return nil, err
 	}
 	w := nn.NewWeights(ckpt, names)
 	c, err := readConfig(w, cfg)
 	if err != nil {
 		return nil, err
+	}
+	if given && kinds[c.kind].images { // of the whole model; text_config may have the default of a part
+		c.tied = tied
 	}
 	m := &arch.Model{Arch: c.kind, Facts: c.facts(cfg)}
 	type method struct {
@@ -82,6 +93,13 @@ func build(ckpt arch.Checkpoint, cfg arch.Config) (*arch.Model, error) {
 			methods = append(methods, method{"rewind", nil, rewind})
 		}
 	}
+	if c.vision != nil {
+		tower := c.vision.tower
+		m.Facts = append(m.Facts, tower.Fact())
+		methods = append(methods,
+			method{tower.Images.Method, tower.Syms(), func(_ config, root nn.Scope) { tower.Build(root) }},
+			method{tower.Images.Append, c.draftSyms(), appendImage})
+	}
 	for _, method := range methods {
 		g, err := w.Graph(method.name, method.syms, func(root nn.Scope) { method.build(c, root) })
 		if err != nil {
@@ -89,7 +107,7 @@ func build(ckpt arch.Checkpoint, cfg arch.Config) (*arch.Model, error) {
 		}
 		m.Methods = append(m.Methods, g)
 	}
-	for _, prefix := range []string{"model.visual.", "model.vision_tower.", "vision_tower.",
+	for _, prefix := range []string{"model.visual.", "visual.", "model.vision_tower.", "vision_tower.",
 		"model.multi_modal_projector.", "multi_modal_projector."} {
 		w.SkipAll("images are not built", prefix)
 	}

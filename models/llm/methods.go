@@ -47,6 +47,9 @@ func extend(c config, root nn.Scope) {
 	in := declare(g, ir.Static(1))
 	d := newDecoder(c, root, "T", in.position)
 	d.cached, d.row = true, in.position
+	if c.vision != nil {
+		d.rotary(ir.Static(1))
+	}
 	if c.kept() > 0 {
 		d.row = op.Sub(in.position, op.Input(g, "dropped", ir.TypeOf(dtype.I32)))
 	}

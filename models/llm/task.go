@@ -15,6 +15,7 @@ import (
 const (
 	fileTokenizerConfig = "tokenizer_config.json"
 	fileTemplate        = "chat_template.jinja"
+	fileOldTemplate     = "chat_template.json" // of processors of text and images
 	fileGeneration      = "generation_config.json"
 
 	maxText = 4 << 20 // bytes of each file
@@ -40,6 +41,13 @@ func (c config) describe(cfg arch.Config, m *arch.Model) error {
 			Token: "greedy"}
 		if c.recurrent() {
 			t.Draft.Rewind = "rewind"
+		}
+	}
+	if v := c.vision; v != nil {
+		t.Images = v.tower.Images
+		t.Images.Token, t.Images.Video = v.image, v.video
+		if c.sequences > 1 {
+			t.Images.Sequence = "sequence"
 		}
 	}
 	data, err := cfg.Tokenizer(c.vocab)
@@ -143,6 +151,16 @@ func (c config) template(cfg arch.Config, t *task.Text) ([]byte, error) {
 	if data, ok, err := cfg.File(fileTemplate, maxText); ok || err != nil {
 		return data, err
 	}
+	origin := fileTokenizerConfig
+	var old struct {
+		Template json.RawMessage `json:"chat_template"`
+	}
+	if err := decodeFile(cfg, fileOldTemplate, &old); err != nil {
+		return nil, err
+	}
+	if len(old.Template) > 0 {
+		k.Template, origin = old.Template, fileOldTemplate
+	}
 	if len(k.Template) == 0 {
 		return nil, nil
 	}
@@ -156,7 +174,7 @@ func (c config) template(cfg arch.Config, t *task.Text) ([]byte, error) {
 	var several []struct{ Name, Template string }
 	if err := json.Unmarshal(k.Template, &several); err != nil {
 		return nil,
-			diag.New(arch.ErrConfig, fileTokenizerConfig,
+			diag.New(arch.ErrConfig, origin,
 				"chat_template is neither a text nor a list of named texts: %w", arch.JSONError(err))
 	}
 	var names []string
@@ -166,7 +184,7 @@ func (c config) template(cfg arch.Config, t *task.Text) ([]byte, error) {
 		}
 		names = append(names, s.Name)
 	}
-	return nil, diag.New(arch.ErrConfig, fileTokenizerConfig, "chat_template has %q; want one that is called default",
+	return nil, diag.New(arch.ErrConfig, origin, "chat_template has %q; want one that is called default",
 		names)
 }
 

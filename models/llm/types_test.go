@@ -68,6 +68,10 @@ func TestWrongTypes(t *testing.T) {
 	pattern := map[string]modeltest.Kind{keyPattern: size, "_" + keyPattern: size}
 	local := map[string]modeltest.Kind{keyParameters + ".sliding_attention." + keyTheta: positive,
 		keyParameters + ".sliding_attention.rope_type": word}
+	images := map[string]modeltest.Kind{keyImage: count, keyVideo: count, "max_pixels": size,
+		"vision_config.num_heads": size, "vision_config.spatial_merge_size": size,
+		"vision_config.deepstack_visual_indexes": ints, "vision_config.hidden_act": word,
+		"vision_config.rope_parameters.rope_type": word, "vision_config.rope_parameters.rope_theta": positive}
 	list := []modeltest.TypedConfig{
 		open("llama", "llama_tiny", nil, always, dense, rope(keyParameters, "")),
 		open("old scaling", "llama_tiny", map[string]string{keyParameters: "", keyScaling + ".type": `"default"`},
@@ -78,6 +82,7 @@ func TestWrongTypes(t *testing.T) {
 		open("gemma3", "gemma3_tiny", nil, gemma, local, rope(keyParameters+".full_attention", "")),
 		open("old gemma3", "gemma3_tiny", map[string]string{keyParameters: ""}, pattern,
 			map[string]modeltest.Kind{keyLocalTheta: positive}),
+		open("images", "qwen3vl_tiny", nil, images),
 	}
 	for _, object := range []string{keyScaling, keyParameters, keyParameters + ".full_attention"} {
 		for _, kind := range []string{"llama3", "yarn"} {

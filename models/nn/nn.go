@@ -49,6 +49,7 @@ func (w *Weights) Dims(name, want string, rank int) ([]int64, error) {
 	if !ok {
 		return nil, diag.New(arch.ErrTensor, w.Source(name), "tensor is missing; expected %s", want)
 	}
+	t = Unpacked(t)
 	if len(t.Shape) != rank {
 		return nil, diag.New(arch.ErrTensor, w.Source(name), "tensor is %v; expected %s", t, want)
 	}

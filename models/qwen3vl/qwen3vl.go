@@ -1,8 +1,10 @@
-// Package qwen3vl builds the patch embedding of Qwen3-VL (Bai et al., arXiv:2511.21631) from a checkpoint with the
-// names of the Transformers library. Method patch_embed maps patches, in the order of the published processor, to
-// embeddings. Method embed_image does so with the pixels of an image: it normalises them, cuts patches and embeds them.
-// The task "patches" applies one of them to an image. The rest of the vision encoder and the language model are not
-// built yet; their tensors are listed as unused.
+// Package qwen3vl builds the vision encoder of Qwen3-VL (Bai et al., arXiv:2511.21631) from a checkpoint with the
+// names of the Transformers library: all of it, a Tower, for package llm, which builds the whole model, or the patch
+// embedding alone.
+//
+// Of the patch embedding alone, method patch_embed maps patches, in the order of the published processor, to
+// embeddings. Method embed_image does so with the pixels of an image: it normalises them, cuts patches and embeds
+// them. The task "patches" applies one of them to an image. All other tensors are listed as unused.
 //
 // It imports models/nn and below; it reads no bytes and knows no device.
 package qwen3vl
@@ -106,7 +108,7 @@ func build(ckpt arch.Checkpoint, cfg arch.Config) (*arch.Model, error) {
 	}}
 	for _, n := range ckpt.Names() {
 		if !strings.Contains(n, proj) {
-			w.SkipAll("the rest of the vision encoder and the language model are not built yet", n)
+			w.SkipAll("the patch embedding alone is built", n)
 		}
 	}
 	if m.Skipped, err = w.Finish(); err != nil {

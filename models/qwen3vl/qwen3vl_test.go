@@ -116,9 +116,13 @@ func TestTask(t *testing.T) {
 		t.Errorf("%+v; want %+v", got, want)
 	}
 	for text, c := range map[string]string{
-		"merge_size":           "merge_size\": 3, \"x",
-		"image_mean has 2":     "image_mean\": [1, 2], \"x",
-		"min_pixels is 100000": "shortest_edge\": 100000, \"x",
+		"merge_size":            "merge_size\": 3, \"x",
+		"image_mean has 2":      "image_mean\": [1, 2], \"x",
+		"min_pixels is 100000":  "shortest_edge\": 100000, \"x",
+		"min_pixels is 70000":   "patch_size\": 16, \"min_pixels\": 70000, \"x",
+		"do_normalize is false": "patch_size\": 16, \"do_normalize\": false, \"x",
+		"resample is 2":         "patch_size\": 16, \"resample\": 2, \"x",
+		"rescale_factor is 1":   "patch_size\": 16, \"rescale_factor\": 1, \"x",
 	} {
 		key, _, _ := strings.Cut(c, "\"")
 		whole := file

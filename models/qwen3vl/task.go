@@ -31,41 +31,78 @@ func describe(channels, frames, patch int64, cfg arch.Config) (*task.Patches, er
 	}
 	t.Merge = int(merge)
 	t.MaxSide = max(1, int(math.Sqrt(maxPatches))/t.Merge) // a square image then has at most maxPatches patches
-	var file arch.Config
-	raw, ok, err := cfg.File(processor, 1<<20)
-	if err == nil && ok {
-		err = file.Decode(raw, processor)
-	}
-	if err != nil {
+	if err := readProcessor(t, cfg); err != nil {
 		return nil, err
-	}
-	t.MinPixels, t.MaxPixels, t.Mean, t.Std = 1<<16, 1<<24, [3]float64{0.5, 0.5, 0.5}, [3]float64{0.5, 0.5, 0.5}
-	// these keys hold areas
-	for key, n := range map[string]*int{"size.shortest_edge": &t.MinPixels, "size.longest_edge": &t.MaxPixels} {
-		if v, ok, err := file.Int(key, 1, 1<<28); err != nil {
-			return nil, err
-		} else if ok {
-			*n = int(v)
-		}
-	}
-	for key, to := range map[string]*[3]float64{"image_mean": &t.Mean, "image_std": &t.Std} {
-		v, err := file.Floats(key)
-		if err != nil {
-			return nil, err
-		}
-		if v != nil && len(v) != 3 {
-			return nil, diag.New(arch.ErrConfig, processor, "%s has %d numbers; want 3, of red, green and blue", key,
-				len(v))
-		}
-		copy(to[:], v)
-	}
-	for key, n := range map[string]int64{"patch_size": patch, "temporal_patch_size": frames, "merge_size": merge} {
-		if err := file.Agree(key, n); err != nil {
-			return nil, err
-		}
 	}
 	if err := t.Validate(); err != nil {
 		return nil, diag.New(arch.ErrConfig, processor, "%w", err)
 	}
 	return t, nil
 }
+
+// readProcessor reads how images are resized and normalised.
+func readProcessor(t *task.Patches, cfg arch.Config) error {
+	var file arch.Config
+	raw, ok, err := cfg.File(processor, 1<<20)
+	if err == nil && ok {
+		err = file.Decode(raw, processor)
+	}
+	if err != nil {
+		return err
+	}
+	t.MinPixels, t.MaxPixels, t.Mean, t.Std = 1<<16, 1<<24, [3]float64{0.5, 0.5, 0.5}, [3]float64{0.5, 0.5, 0.5}
+	// These keys hold areas. The older names count if both are given, as in Transformers.
+	for _, area := range []struct {
+		key string
+		n   *int
+	}{{"size.shortest_edge", &t.MinPixels}, {"size.longest_edge", &t.MaxPixels}, {"min_pixels", &t.MinPixels},
+		{"max_pixels", &t.MaxPixels}} {
+		if v, ok, err := file.Int(area.key, 1, 1<<28); err != nil {
+			return err
+		} else if ok {
+			*area.n = int(v)
+		}
+	}
+	for key, to := range map[string]*[3]float64{"image_mean": &t.Mean, "image_std": &t.Std} {
+		v, err := file.Floats(key)
+		if err != nil {
+			return err
+		}
+		if v != nil && len(v) != 3 {
+			return diag.New(arch.ErrConfig, processor, "%s has %d numbers; want 3, of red, green and blue", key,
+				len(v))
+		}
+		copy(to[:], v)
+	}
+	for key, n := range map[string]int{"patch_size": t.Patch, "temporal_patch_size": t.Frames, "merge_size": t.Merge} {
+		if err := file.Agree(key, int64(n)); err != nil {
+			return err
+		}
+	}
+	return checkProcessor(file)
+}
+
+// checkProcessor refuses settings of an image processor that would give other pixels.
+func checkProcessor(file arch.Config) error {
+	for _, key := range []string{"do_resize", "do_rescale", "do_normalize"} {
+		if on, ok, err := file.Bool(key); err != nil {
+			return err
+		} else if ok && !on {
+			return diag.New(arch.ErrConfig, processor, "%s is false; want true", key)
+		}
+	}
+	if filter, ok, err := file.Int("resample", 0, 1<<10); err != nil {
+		return err
+	} else if ok && filter != bicubic {
+		return diag.New(arch.ErrConfig, processor, "resample is %d; want %d, bicubic", filter, bicubic)
+	}
+	if factor, ok, err := file.Float("rescale_factor"); err != nil {
+		return err
+	} else if ok && !(math.Abs(factor*255-1) < 1e-6) {
+		return diag.New(arch.ErrConfig, processor, "rescale_factor is %v; want 1/255", factor)
+	}
+	return nil
+}
+
+// bicubic is the number of a filter in Pillow.
+const bicubic = 3

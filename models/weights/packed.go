@@ -17,7 +17,8 @@ import (
 )
 
 // Mixed is the scheme that spends more bits where they matter most, like q4_k_m of llama.cpp: q6_k for the last layer,
-// and for the values and the second feed-forward layer in half of the blocks; q4_k for the rest.
+// and for the values and the second feed-forward layer in half of the blocks; q4_k for the rest. The encoder of images
+// has q8_0, as is usual for llama.cpp.
 const Mixed = "q4_k_m"
 
 // Quantizations lists the schemes that Quantize accepts.
@@ -31,8 +32,8 @@ func Quantizations() []string {
 }
 
 // Quantize chooses packed types for the matrices of a checkpoint: tensors [n,k] whose names end in .weight, except
-// those that choose experts, and the matrices [e,n,k] of experts. If k is a multiple of 32 but not of 256, it uses q8_0
-// in place of types with blocks of 256 values. Other tensors keep their type.
+// those that choose experts and learned positions, and the matrices [e,n,k] of experts. If k is a multiple of 32 but
+// not of 256, it uses q8_0 in place of types with blocks of 256 values. Other tensors keep their type.
 func Quantize(c *Checkpoint, scheme string) map[string]dtype.DType {
 	out := map[string]dtype.DType{}
 	layers := 0
@@ -43,7 +44,7 @@ func Quantize(c *Checkpoint, scheme string) map[string]dtype.DType {
 	for _, name := range c.Names() {
 		info, _ := c.Info(name)
 		matrix := len(info.Shape) == 2 && strings.HasSuffix(name, ".weight") &&
-			!strings.HasSuffix(name, "mlp.gate.weight") && !strings.HasSuffix(name, "shared_expert_gate.weight")
+			!slices.ContainsFunc(unpacked, func(end string) bool { return strings.HasSuffix(name, end) })
 		if experts := len(info.Shape) == 3 && strings.Contains(name, ".experts."); !matrix && !experts ||
 			!info.DType.IsFloat() {
 			continue
@@ -63,9 +64,14 @@ func Quantize(c *Checkpoint, scheme string) map[string]dtype.DType {
 	return out
 }
 
+// unpacked lists ends of the names of matrices that choose experts, or have learned positions.
+var unpacked = []string{"mlp.gate.weight", "shared_expert_gate.weight", "pos_embed.weight"}
+
 // mixedType returns the type of a matrix in scheme Mixed.
 func mixedType(name string, layers int, untied bool) dtype.DType {
 	switch i := layerOf(name); {
+	case strings.Contains(name, "visual."):
+		return dtype.Q8_0
 	case strings.HasSuffix(name, "lm_head.weight"), strings.HasSuffix(name, "embed_tokens.weight") && !untied:
 		return dtype.Q6_K
 	case strings.HasSuffix(name, ".v_proj.weight"), strings.HasSuffix(name, ".down_proj.weight"),

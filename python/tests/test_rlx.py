@@ -7,6 +7,7 @@ import pathlib
 import shutil
 import signal
 import socket
+import sys
 import threading
 
 import numpy as np
@@ -260,6 +261,51 @@ def test_generate(llama, tmp_path):
         text(g, [10**6], tokens=1)
     with pytest.raises(errors.UsageError):
         text(g, "a", tokens=1, temperature=-1)
+
+
+@pytest.fixture(scope="session")
+def vl(folder):
+    """A tiny model that takes images, and the folder of the golden it is made of."""
+    sys.path.insert(0, f"{DEMO}/../bench/goldens")
+    from formula import synth
+
+    golden, source = pathlib.Path(DEMO).parent / "testdata/goldens/qwen3vl_tiny", folder / "vl"
+    source.mkdir()
+    for name in "config.json", "preprocessor_config.json", "tokenizer.json", "chat_template.jinja":
+        shutil.copy(golden / name, source)
+    header, data = {}, b""
+    for e in json.loads((golden / "manifest.json").read_text()):
+        raw = synth(e).tobytes()
+        header[e["name"]] = {"dtype": "F32", "shape": e["shape"], "data_offsets": [len(data), len(data) + len(raw)]}
+        data += raw
+    head = json.dumps(header).encode()
+    (source / "model.safetensors").write_bytes(len(head).to_bytes(8, "little") + head + data)
+    return rlx.load(rlx.compile(source, folder / "vl.rlx", "--target", "cpu")), golden
+
+
+def test_images(vl):
+    """A conversation with two images has the tokens that Transformers gives; a longer one continues it."""
+    model, golden = vl
+    messages = json.loads((golden / "case.json").read_text())["images"]
+    for part in messages[1]["content"]:
+        if part["type"] == "image":
+            part["image"] = golden / f"{part['image']}.png"
+    g = model.generator()
+    want = [78, 213, 24, 203, 24, 203]  # greedy of the golden
+    assert len(g.tokens(messages)) == 90
+    assert [t.id for t in g.generate(messages, tokens=6, temperature=0, ignore_end=True)] == want
+    g.reset()
+    pixels = np.zeros((21, 37, 3), np.uint8)
+    ask = [{"role": "user", "content": [{"type": "image", "image": pixels}, {"type": "text", "text": "Who?"}]}]
+    first = [t.id for t in g.generate(ask, tokens=3, temperature=0)]
+    g.reset()
+    assert [t.id for t in g.generate(ask, tokens=3, temperature=0)] == first
+    with pytest.raises(errors.UsageError, match="audio"):
+        g.tokens([{"role": "user", "content": [{"type": "audio"}]}])
+    with pytest.raises(errors.Error, match="one side"):
+        g.tokens([{"role": "user", "content": [{"type": "image", "image": np.zeros((1, 300, 3), np.uint8)}]}])
+    with pytest.raises(errors.UsageError, match="image"):
+        list(g.generate([1, 261, 2], tokens=1))
 
 
 def test_left_early(llama):

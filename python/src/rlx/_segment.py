@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Sequence
 
 import numpy as np
 
-from ._bridge import Object, place
+from ._bridge import Bridge, Object, place
 from .errors import error
 
 if TYPE_CHECKING:
@@ -66,18 +66,21 @@ class Segmenter(Object):
         super().__init__(model._bridge, model._bridge.call("segmenter", {"session": model._id})["object"])
 
     def encode(self, image: Any) -> Image:
-        args: dict[str, Any] = {"segmenter": self._id}
-        if isinstance(image, (str, os.PathLike)):
-            about = self._bridge.call("encode", {**args, "path": os.path.abspath(image)})
-            return Image(self, about)
-        if hasattr(image, "convert"):  # a PIL image
-            image = image.convert("RGBA" if "A" in image.getbands() or "transparency" in image.info else "RGB")
-        pixels = np.asarray(image, order="C")
-        if pixels.dtype != np.uint8 or pixels.ndim != 3 or pixels.shape[2] not in (3, 4):
-            raise error("RLX3001", "image", f"image: an array of {pixels.dtype} with the shape {pixels.shape}; "
-                        "allowed is uint8 with the shape (height, width, 3 or 4)")
-        result, _ = place(self._bridge, "encode", args, {"pixels": pixels})
-        return Image(self, result)
+        return Image(self, with_image(self._bridge, "encode", {"segmenter": self._id}, image))
+
+
+def with_image(bridge: Bridge, name: str, args: dict[str, Any], image: Any) -> dict[str, Any]:
+    """Do a call that takes an image: a path, a PIL image, or uint8 [height, width, 3 or 4]. Returns the result."""
+    if isinstance(image, (str, os.PathLike)):
+        return bridge.call(name, {**args, "path": os.path.abspath(image)})
+    if hasattr(image, "convert"):  # a PIL image
+        image = image.convert("RGBA" if "A" in image.getbands() or "transparency" in image.info else "RGB")
+    pixels = np.asarray(image, order="C")
+    if pixels.dtype != np.uint8 or pixels.ndim != 3 or pixels.shape[2] not in (3, 4):
+        raise error("RLX3001", "image", f"image: an array of {pixels.dtype} with the shape {pixels.shape}; "
+                    "allowed is uint8 with the shape (height, width, 3 or 4)")
+    result, _ = place(bridge, name, args, {"pixels": pixels})
+    return result
 
 
 class Image(Object):

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from typing import Iterator, Sequence, TypedDict
+from typing import Any, Iterator, Sequence, TypedDict
 
 from ._bridge import Object
+from ._segment import with_image
 from .errors import UsageError
 
 
 class Message(TypedDict):
-    """One turn of a conversation. The role is "system", "user" or "assistant"."""
+    """One turn of a conversation. The role is "system", "user" or "assistant".
+
+    The content is a text or, for models that take images, a list of {"type": "text", "text": ...} and {"type": "image",
+    "image": ...}. An image is a path, a PIL image, or an array of uint8 [height, width, 3 or 4].
+    """
 
     role: str
-    content: str
+    content: str | list[dict[str, Any]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,12 +47,35 @@ class Generator(Object):
 
     def tokens(self, prompt: str | Sequence[Message]) -> list[int]:
         """Return the ids of a text or a conversation that follows the sequence."""
+        return self._tokens(prompt)[0]
+
+    def _tokens(self, prompt: str | Sequence[Message]) -> tuple[list[int], list[Object]]:
+        """Return ids and the images that have places in them."""
         args: dict[str, object] = {"generator": self._id}
+        images: dict[int, Object] = {}
         if isinstance(prompt, str):
             args["text"] = prompt
         else:
-            args["messages"] = [{"Role": m["role"], "Content": m["content"]} for m in prompt]
-        return self._bridge.call("tokens", args)["ids"]
+            args["messages"] = [self._message(m, images) for m in prompt]
+        result = self._bridge.call("tokens", args)
+        return result["ids"], [images[n] for n in result["images"]]
+
+    def _message(self, message: Message, images: dict[int, Object]) -> dict[str, Any]:
+        content = message["content"]
+        if isinstance(content, str):
+            return {"Role": message["role"], "Content": content}
+        parts = []
+        for part in content:
+            if part["type"] == "text":
+                parts.append({"Text": part["text"]})
+            elif part["type"] == "image":
+                about = with_image(self._bridge, "picture", {"generator": self._id}, part["image"])
+                images[about["object"]] = Object(self._bridge, about["object"])
+                parts.append({"Image": about["object"]})
+            else:
+                raise UsageError(f"a part of the type {part['type']!r}; allowed are text and image", "RLX2001",
+                                 "messages")
+        return {"Role": message["role"], "Parts": parts}
 
     def text(self, ids: Sequence[int]) -> str:
         """Return the text of tokens, without special ones."""
@@ -72,8 +100,9 @@ class Generator(Object):
 
         An iterator that is not read to its end cancels the text when it is closed.
         """
+        images: list[Object] = []
         if isinstance(prompt, str) or prompt and isinstance(prompt[0], dict):
-            ids = self.tokens(prompt) if prompt else []  # type: ignore[arg-type]
+            ids, images = self._tokens(prompt) if prompt else ([], [])  # type: ignore[arg-type]
         else:
             ids = [int(n) for n in prompt]  # type: ignore[call-overload]
         sampling = dict(self.sampling)
@@ -84,10 +113,11 @@ class Generator(Object):
             raise UsageError("tokens and seed must not be negative", "RLX2001", "generate")
         call = self._bridge.start("generate", {
             "generator": self._id, "ids": ids, "tokens": tokens, "sampling": sampling, "seed": seed,
-            "stop": [stop] if isinstance(stop, str) else list(stop), "ignore_end": ignore_end})
-        return self._read(call)
+            "stop": [stop] if isinstance(stop, str) else list(stop), "ignore_end": ignore_end,
+            "images": [x._id for x in images]})
+        return self._read(call, images)
 
-    def _read(self, call) -> Iterator[Token]:
+    def _read(self, call, images: list[Object]) -> Iterator[Token]:  # the images stay until the text has ended
         last = -1
         try:
             while True:

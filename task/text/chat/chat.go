@@ -32,9 +32,31 @@ var limits = jinja.Limits{Steps: 5e6, Bytes: 64 << 20}
 type Message struct {
 	Role    string // "system", "user", "assistant", "tool"
 	Content string
+	Parts   []Part // in place of Content, if not empty
 	// Calls has the tool calls of a turn of the model, as JSON in the form of OpenAI's API; CallID the call that a turn
 	// of a tool answers; Name the name of who speaks. They are empty in most turns.
 	Calls, CallID, Name string
+}
+
+// A Part of a message is a text or an image.
+type Part struct {
+	Text  string
+	Image bool
+}
+
+// value returns the content of a message as templates see it: a text, or a list of parts.
+func (m Message) value() any {
+	if len(m.Parts) == 0 {
+		return m.Content
+	}
+	list := make([]any, len(m.Parts))
+	for i, p := range m.Parts {
+		list[i] = jinja.Dict{{Key: "type", Value: "text"}, {Key: "text", Value: p.Text}}
+		if p.Image {
+			list[i] = jinja.Dict{{Key: "type", Value: "image"}}
+		}
+	}
+	return list
 }
 
 // Input holds the arguments of a template.
@@ -101,7 +123,7 @@ func (in Input) variables() (map[string]any, error) {
 	maps.Copy(vars, in.Variables)
 	messages := make([]any, len(in.Messages))
 	for i, m := range in.Messages {
-		one := jinja.Dict{{Key: "role", Value: m.Role}, {Key: "content", Value: m.Content}}
+		one := jinja.Dict{{Key: "role", Value: m.Role}, {Key: "content", Value: m.value()}}
 		if len(m.Calls) > 0 {
 			calls, err := fromJSON([]byte(m.Calls))
 			if err != nil {
