@@ -23,6 +23,8 @@ func fewRowsQ8(rows int) {
 	dst, ldc, w, stride := Load(Param("dst"), GP64()), Load(Param("ldc"), GP64()), GP64(), Load(Param("stride"), GP64())
 	pairs, x, dx, n, row := Load(Param("pairs"), GP64()), GP64(), GP64(), GP64(), Load(Param("w"), GP64())
 	SHLQ(Imm(2), ldc)
+	third := GP64()
+	LEAQ(Mem{Base: stride, Index: stride, Scale: 2}, third)
 	Label("pair")
 	MOVQ(row, w)
 	MOVQ(arg("x"), x)
@@ -66,6 +68,9 @@ func fewRowsQ8(rows int) {
 			VFMADD231PS(s, t, acc[m][i])
 		}
 	}
+	// the next pair, which may be in memory
+	PREFETCHT0(Mem{Base: w, Index: stride, Scale: 2})
+	PREFETCHT0(Mem{Base: w, Index: third, Scale: 1})
 	ADDQ(U32(bytes), w)
 	ADDQ(U32(uint32(32*rows)), x)
 	ADDQ(U32(uint32(4*rows)), dx)

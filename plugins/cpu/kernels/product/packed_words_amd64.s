@@ -2762,7 +2762,7 @@ group:
 	RET
 
 // func dotRows2Q8_0(dst *float32, ldc int, w *byte, stride int, pairs int, x *int8, dx *float32, blocks int)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·dotRows2Q8_0(SB), NOSPLIT, $0-64
 	MOVQ dst+0(FP), AX
 	MOVQ ldc+8(FP), CX
@@ -2770,6 +2770,7 @@ TEXT ·dotRows2Q8_0(SB), NOSPLIT, $0-64
 	MOVQ pairs+32(FP), SI
 	MOVQ w+16(FP), R10
 	SHLQ $0x02, CX
+	LEAQ (BX)(BX*2), R11
 
 pair:
 	MOVQ   R10, DX
@@ -2816,6 +2817,8 @@ block:
 	VCVTDQ2PS    Y4, Y4
 	VMULPS       Y9, Y7, Y9
 	VFMADD231PS  Y9, Y4, Y3
+	PREFETCHT0   (DX)(BX*2)
+	PREFETCHT0   (DX)(R11*1)
 	ADDQ         $0x00000022, DX
 	ADDQ         $0x00000040, DI
 	ADDQ         $0x00000008, R8
@@ -2840,7 +2843,7 @@ block:
 	RET
 
 // func dotRows3Q8_0(dst *float32, ldc int, w *byte, stride int, pairs int, x *int8, dx *float32, blocks int)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·dotRows3Q8_0(SB), NOSPLIT, $0-64
 	MOVQ dst+0(FP), AX
 	MOVQ ldc+8(FP), CX
@@ -2848,6 +2851,7 @@ TEXT ·dotRows3Q8_0(SB), NOSPLIT, $0-64
 	MOVQ pairs+32(FP), SI
 	MOVQ w+16(FP), R10
 	SHLQ $0x02, CX
+	LEAQ (BX)(BX*2), R11
 
 pair:
 	MOVQ   R10, DX
@@ -2910,6 +2914,8 @@ block:
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y11, Y9, Y11
 	VFMADD231PS  Y11, Y6, Y5
+	PREFETCHT0   (DX)(BX*2)
+	PREFETCHT0   (DX)(R11*1)
 	ADDQ         $0x00000022, DX
 	ADDQ         $0x00000060, DI
 	ADDQ         $0x0000000c, R8
@@ -2939,7 +2945,7 @@ block:
 	RET
 
 // func dotRows4Q8_0(dst *float32, ldc int, w *byte, stride int, pairs int, x *int8, dx *float32, blocks int)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·dotRows4Q8_0(SB), NOSPLIT, $0-64
 	MOVQ dst+0(FP), AX
 	MOVQ ldc+8(FP), CX
@@ -2947,6 +2953,7 @@ TEXT ·dotRows4Q8_0(SB), NOSPLIT, $0-64
 	MOVQ pairs+32(FP), SI
 	MOVQ w+16(FP), R10
 	SHLQ $0x02, CX
+	LEAQ (BX)(BX*2), R11
 
 pair:
 	MOVQ   R10, DX
@@ -3025,6 +3032,8 @@ block:
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y13, Y11, Y13
 	VFMADD231PS  Y13, Y8, Y7
+	PREFETCHT0   (DX)(BX*2)
+	PREFETCHT0   (DX)(R11*1)
 	ADDQ         $0x00000022, DX
 	ADDQ         $0x00000080, DI
 	ADDQ         $0x00000010, R8
