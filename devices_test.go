@@ -184,7 +184,8 @@ func TestDevicesImage(t *testing.T) {
 			for i := range x {
 				x[i] = float32(i*i%97) / 97
 			}
-			if r.Inputs[v.Name] = tensorOf(t, x, shape...); v.DType == rlx.I32 {
+			r.Inputs[v.Name] = tensorOf(t, x, shape...)
+			if v.DType == rlx.I32 {
 				r.Inputs[v.Name] = tensorOf(t, make([]int32, n), shape...)
 			}
 		}
@@ -319,7 +320,8 @@ func TestDevicesErrors(t *testing.T) {
 	}{
 		{"an unknown device", staged, rlx.Options{Devices: []string{"0", "7"}}, rlx.ErrDevice, "cpu:7"},
 		{"too many", staged, rlx.Options{Devices: []string{"0", "0", "0"}}, rlx.ErrUsage, "has 2 stages"},
-		{"a model without stages", whole, rlx.Options{Devices: []string{"0", "0"}}, rlx.ErrUsage, "no method in stages"},
+		{"a model without stages", whole, rlx.Options{Devices: []string{"0", "0"}}, rlx.ErrUsage,
+			"no method in stages"},
 		{"both options", staged, rlx.Options{Devices: []string{"0", "0"}, Device: "0"}, rlx.ErrUsage, "Options.Device"},
 	} {
 		c.o.Backend = cpu()

@@ -94,8 +94,8 @@ type StepTime struct {
 }
 
 // Run executes a method once, and loads it first if necessary. It may be called concurrently; the session runs one
-// method at a time, or with Options.Devices one on each device. When ctx is done, a waiting run ends at once, and a running one between two steps. The session
-// stays usable unless the error matches ErrLost.
+// method at a time, or with Options.Devices one on each device. When ctx is done, a waiting run ends at once, and a
+// running one between two steps. The session stays usable unless the error matches ErrLost.
 //
 // Errors match ErrInput, ErrUsage, ErrState, ErrNaN, ErrCheck, ErrDevice, ErrMemory, ErrChanged or ErrLost, or are
 // those of Load, or the context's cause.

@@ -26,8 +26,8 @@ type Options struct {
 	Device string
 	// Devices, if there are several, are devices of Backend that divide the work of a model that was compiled with rlxc
 	// --stages: each runs consecutive stages of a method in a process of its own, and keeps only the states and weights
-	// of these. Runs that are in progress at the same time use different devices at the same time. A device may be named
-	// several times. Device must be empty then.
+	// of these. Runs that are in progress at the same time use different devices at the same time. A device may be
+	// named several times. Device must be empty then.
 	Devices   []string
 	Threads   int    // of the backend; 0 means all that the process may use. Devices that are the processor share them
 	Precision string // precision of the operands of products, one of Facts.Precisions; empty means the default
@@ -66,8 +66,8 @@ type Timeouts struct {
 }
 
 // A Session is a running backend that executes methods of one model. Its methods may be called concurrently; runs are
-// serialised, except that several of Options.Devices run at the same time. When the backend is lost, Done is closed, and every call returns an error that matches ErrLost. Then
-// close the session and make another.
+// serialised, except that several of Options.Devices run at the same time. When the backend is lost, Done is closed,
+// and every call returns an error that matches ErrLost. Then close the session and make another.
 type Session struct {
 	model     *Model
 	options   Options
@@ -136,7 +136,8 @@ func (m *Model) NewSession(ctx context.Context, o Options) (*Session, error) {
 	}
 	switch {
 	case len(o.Devices) > 0 && o.Device != "":
-		return nil, usage("Options.Devices", "does not go with Options.Device").Naming("Options.Devices", "Options.Device")
+		return nil, usage("Options.Devices", "does not go with Options.Device").Naming("Options.Devices",
+			"Options.Device")
 	case len(o.Devices) > 0:
 		o.Device = o.Devices[0]
 	}

@@ -122,7 +122,7 @@ type Batch struct {
 	runner    rlx.Runner  // in place of the session, if not nil
 	runs      []*batchRun // that are not in use
 	flights   []*flight   // runs in progress, the first one first
-	spent     int         // tokens of prompts since the last run that added tokens to texts, if there are several devices
+	spent     int         // tokens of prompts since the last run that added tokens, with several devices
 	together  bool        // an error of Options.Each ends all texts
 	slots     []batchSlot
 	prompts   []*BatchText // whose prompts are not computed yet, in the order of their turns

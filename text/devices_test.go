@@ -26,11 +26,13 @@ func TestDevices(t *testing.T) {
 	} {
 		compile := func(name string, flags ...string) *rlx.Model {
 			path := filepath.Join(dir, name+".rlx")
-			rlxtest.Compile(path, c.checkpoint, slices.Concat(c.flags, []string{"--target", "cpu", "--batch", "6"}, flags)...)
+			all := slices.Concat(c.flags, []string{"--target", "cpu", "--batch", "6"}, flags)
+			rlxtest.Compile(path, c.checkpoint, all...)
 			return rlxtest.Open(t, path)
 		}
 		whole := rlxtest.Session(t, compile("whole"), rlx.Options{Threads: 1})
-		s := rlxtest.Session(t, compile("stages", "--stages", "3"), rlx.Options{Devices: c.devices, Threads: len(c.devices)})
+		s := rlxtest.Session(t, compile("stages", "--stages", "3"),
+			rlx.Options{Devices: c.devices, Threads: len(c.devices)})
 		one, err := text.NewGenerator(t.Context(), whole)
 		if err != nil {
 			t.Fatal(err)
@@ -70,8 +72,8 @@ func TestDevices(t *testing.T) {
 			for i, x := range together(t, s, alike, prompts, options) {
 				cached += x.Cached
 				if !slices.Equal(x.IDs(), alone[i].IDs()) {
-					t.Errorf("%s, alike %v: prompt %d of %d tokens: %v; alone %v", c.name, alike, i, len(prompts[i]), x.IDs(),
-						alone[i].IDs())
+					t.Errorf("%s, alike %v: prompt %d of %d tokens: %v; alone %v", c.name, alike, i,
+						len(prompts[i]), x.IDs(), alone[i].IDs())
 				}
 			}
 			if cached == 0 {

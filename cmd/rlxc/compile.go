@@ -160,7 +160,8 @@ func compileCommand() *cli.Command {
 					return cli.Usagef("compile", "takes one checkpoint; found %d arguments", len(args)).WithHint(
 						"try: rlxc model.safetensors -o model.rlx")
 				}
-				for _, name := range []string{"output", "fallback", "stages", "precision", "dump", "stop-after", "report"} {
+				for _, name := range []string{"output", "fallback", "stages", "precision", "dump", "stop-after",
+					"report"} {
 					if f.gaps && fs.Lookup(name).Changed {
 						return cli.Usagef("--"+name, "does not go with --gaps, which compiles nothing")
 					}

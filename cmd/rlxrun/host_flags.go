@@ -166,7 +166,8 @@ func (f *hostFlags) chooseSeveral(r *registry) (b found, ids []string, err error
 			return found{}, nil, cli.Usagef("--devices", "%s is one of backend %s, and %s of %s; want devices of one backend",
 				f.devices[0], b.Name, text, x.Name)
 		case id == "":
-			return found{}, nil, cli.Usagef("--devices", "device %d has no ID", i+1).WithHint("rlxrun devices lists them")
+			return found{}, nil, cli.Usagef("--devices", "device %d has no ID", i+1).WithHint(
+				"rlxrun devices lists them")
 		}
 		b, ids = x, append(ids, id)
 	}

@@ -83,8 +83,8 @@ func TestServeHangup(t *testing.T) {
 		}
 	}
 	put(good)
-	cmd := exec.Command(filepath.Join(bin, "rlxrun"), "serve", filepath.Join(dir, "m.rlx"), "--port", "0", "--threads", "1",
-		"--access-log", "text",
+	cmd := exec.Command(filepath.Join(bin, "rlxrun"), "serve", filepath.Join(dir, "m.rlx"), "--port", "0",
+		"--threads", "1", "--access-log", "text",
 		"-b", "cpu")
 	said := &notes{}
 	cmd.Stderr = said

@@ -38,7 +38,8 @@ func stages(methods []*ir.Graph, o Options, options func(method int) pass.Option
 		}
 		plans, err := split.Stages(graphs, o.Stages)
 		if err != nil {
-			return nil, diag.New(code.Stages, "target "+t.Name, "the methods cannot be divided into %d stages: %w", o.Stages, err)
+			return nil, diag.New(code.Stages, "target "+t.Name, "the methods cannot be divided into %d stages: %w",
+				o.Stages, err)
 		}
 		for i, p := range plans {
 			if p != nil {

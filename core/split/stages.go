@@ -113,7 +113,8 @@ func openMethod(g *ir.Graph) (*staged, error) {
 		c := n.Op.FLOPs(n.Attrs, at(n.InTypes()), at(n.ResultTypes())...)
 		x.cost, x.total = append(x.cost, c), x.total+c
 		x.reads, x.keeps = append(x.reads, reads), append(x.keeps, keeps)
-		if x.heavy = append(x.heavy, heavy(n, c)); heavy(n, c) {
+		x.heavy = append(x.heavy, heavy(n, c))
+		if heavy(n, c) {
 			x.products++
 		}
 	}
@@ -185,8 +186,8 @@ func (s *stager) known(x *staged) ([]int, error) {
 	return fixed, nil
 }
 
-// cut returns the stages of the heavy units and of those that read states, and -1 for the others. It is nil if there are
-// too few heavy units.
+// cut returns the stages of the heavy units and of those that read states, and -1 for the others. It is nil if there
+// are too few heavy units.
 func (x *staged) cut(n int) []int {
 	alive := x.alive()
 	var heavy []int
@@ -247,7 +248,8 @@ func (x *staged) cut(n int) []int {
 	}
 	fixed := make([]int, len(x.d.units))
 	for i := range fixed {
-		if fixed[i] = -1; x.heavy[i] || len(x.keeps[i]) > 0 {
+		fixed[i] = -1
+		if x.heavy[i] || len(x.keeps[i]) > 0 {
 			for fixed[i] = 0; fixed[i] < len(cuts) && cuts[fixed[i]] < i; {
 				fixed[i]++
 			}
@@ -288,12 +290,13 @@ func (x *staged) alive() []int64 {
 	return out
 }
 
-// plan makes the segments, and notes the stages of states and weights. The stages of units that are not fixed are chosen
-// so that few bytes pass.
+// plan makes the segments, and notes the stages of states and weights. The stages of units that are not fixed are
+// chosen so that few bytes pass.
 func (s *stager) plan(x *staged, fixed []int) (*Plan, error) {
 	seq := make([]int, s.n)
 	for i := range x.d.units {
-		if x.d.units[i].on = 1<<s.n - 1; fixed[i] >= 0 {
+		x.d.units[i].on = 1<<s.n - 1
+		if fixed[i] >= 0 {
 			x.d.units[i].on = 1 << fixed[i]
 		}
 	}

@@ -444,8 +444,8 @@ func TestGRPC(t *testing.T) {
 	}
 }
 
-// TestGRPCLarger checks that messages may be larger after a model with larger inputs has replaced another, without a new
-// listener and while calls go on, and that those that no model takes are refused before and after.
+// TestGRPCLarger checks that messages may be larger after a model with larger inputs has replaced another, without a
+// new listener and while calls go on, and that those that no model takes are refused before and after.
 func TestGRPCLarger(t *testing.T) {
 	dir := t.TempDir()
 	of := func(name string, n int) rlx.Runner {
@@ -476,8 +476,9 @@ func TestGRPCLarger(t *testing.T) {
 	defer conn.Close()
 	c := pb.NewGRPCInferenceServiceClient(conn)
 	infer := func(n int) error {
-		a, err := c.ModelInfer(t.Context(), &pb.ModelInferRequest{ModelName: "neg", RawInputContents: [][]byte{make([]byte, 4*n)},
-			Inputs: []*pb.ModelInferRequest_InferInputTensor{{Name: "x", Datatype: "FP32", Shape: []int64{int64(n)}}}})
+		a, err := c.ModelInfer(t.Context(), &pb.ModelInferRequest{ModelName: "neg",
+			RawInputContents: [][]byte{make([]byte, 4*n)},
+			Inputs:           []*pb.ModelInferRequest_InferInputTensor{{Name: "x", Datatype: "FP32", Shape: []int64{int64(n)}}}})
 		if err == nil && len(a.RawOutputContents[0]) != 4*n {
 			t.Errorf("%d bytes for %d numbers", len(a.RawOutputContents[0]), n)
 		}

@@ -43,7 +43,8 @@ func (f integerFormat) fewScratch(m int) int64 {
 	const side = integerSide
 	scales := side * fewDepth / f.group
 	blocks := (min(m, fewRows) + side - 1) / side
-	return pool.FloatBytes(side*f.fewStride()/4, scales, scales, scales, scales, blocks*side*side, side*side, 2*side*side)
+	return pool.FloatBytes(side*f.fewStride()/4, scales, scales, scales, scales, blocks*side*side, side*side,
+		2*side*side)
 }
 
 // fewStrips multiplies all rows by panels of 16 columns.
@@ -123,7 +124,8 @@ func (u *fewColumns) unpack(j, from, depth, cols int) {
 	b, groups := u.g.B, depth/u.f.group
 	values, size := b.Kind.Values(), b.Kind.Size()
 	for i := range integerSide {
-		q, scale, low := u.q[i*u.f.fewStride():][:depth*u.f.width()], u.scale[i*groups:][:groups], u.low[i*groups:][:groups]
+		q := u.q[i*u.f.fewStride():][:depth*u.f.width()]
+		scale, low := u.scale[i*groups:][:groups], u.low[i*groups:][:groups]
 		if i < cols {
 			at := (b.Start + (j+i)*u.g.LDB + from) / values * size
 			u.f.unpack(q, scale, low, b.Bytes[at:][:depth/values*size])

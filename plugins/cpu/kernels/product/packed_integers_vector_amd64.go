@@ -28,7 +28,8 @@ func (f integerFormat) unpackedBy(d dtype.DType, unpack unpackAsm) integerFormat
 // AVX2. See integerFormat for few.
 func signedIntegers(multiply func(r groupProduct), few [2]int) map[dtype.DType]integerFormat {
 	unpackOf := func(d dtype.DType, group int, lows bool, unpack unpackAsm) integerFormat {
-		return integerFormat{group: group, lows: lows, multiply: multiply, dots: packedDotRows, few: few}.unpackedBy(d, unpack)
+		f := integerFormat{group: group, lows: lows, multiply: multiply, dots: packedDotRows, few: few}
+		return f.unpackedBy(d, unpack)
 	}
 	return map[dtype.DType]integerFormat{
 		dtype.Q4_0: unpackOf(dtype.Q4_0, 32, false, unpackQ4_0), dtype.Q4_1: unpackOf(dtype.Q4_1, 32, true, unpackQ4_1),

@@ -15,8 +15,8 @@ type byteDot struct {
 	excess int32
 	// dot sets dst[r] to the dot product of x and row r of w. Rows start stride bytes apart.
 	dot func(dst []float32, w []byte, stride int, x *roundedRow)
-	// together, if not nil, does the same for 2 to 4 rows of activations, of which x is the first, and an even number of
-	// rows of w: so many of rows ldc apart in dst. The bits are those of dot.
+	// together, if not nil, does the same for 2 to 4 rows of activations, of which x is the first, and an even number
+	// of rows of w: so many of rows ldc apart in dst. The bits are those of dot.
 	together func(dst []float32, ldc, columns int, w []byte, stride int, x *roundedRow, rows int)
 }
 
@@ -29,8 +29,8 @@ type roundedRow struct {
 	// -byteDot.excess times the sum of 4 integers: the 32-bit sums of products start with these. Arbitrary if that is 0
 	excess []int32
 
-	// q and scale of this row and those after it, for byteDot.together: [k/32][rows][32] and [k/32][rows]. Only the first
-	// row of each part has them.
+	// q and scale of this row and those after it, for byteDot.together: [k/32][rows][32] and [k/32][rows]. Only the
+	// first row of each part has them.
 	allQ     []int8
 	allScale []float32
 }

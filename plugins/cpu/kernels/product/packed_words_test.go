@@ -184,8 +184,8 @@ func TestDotsTogether(t *testing.T) {
 					p := kerneltest.NewPool(t, 1, s.Name)
 					multiply := func(m int, x []float32) []float32 {
 						c := make([]float32, m*(n+3))
-						g := GemmArgs{M: m, N: n, K: k, A: x, LDA: k, B: stored.Packed(d, w), LDB: k, TransB: true, C: c,
-							LDC: n + 3}
+						g := GemmArgs{M: m, N: n, K: k, A: x, LDA: k, B: stored.Packed(d, w), LDB: k, TransB: true,
+							C: c, LDC: n + 3}
 						kerneltest.Reserve(t, p, PackedScratch(p, d, m, k).With(g.ScratchSize(p)))
 						GemmRounded(p, &g)
 						return c
