@@ -476,9 +476,9 @@ func TestGRPCLarger(t *testing.T) {
 	defer conn.Close()
 	c := pb.NewGRPCInferenceServiceClient(conn)
 	infer := func(n int) error {
+		x := &pb.ModelInferRequest_InferInputTensor{Name: "x", Datatype: "FP32", Shape: []int64{int64(n)}}
 		a, err := c.ModelInfer(t.Context(), &pb.ModelInferRequest{ModelName: "neg",
-			RawInputContents: [][]byte{make([]byte, 4*n)},
-			Inputs:           []*pb.ModelInferRequest_InferInputTensor{{Name: "x", Datatype: "FP32", Shape: []int64{int64(n)}}}})
+			RawInputContents: [][]byte{make([]byte, 4*n)}, Inputs: []*pb.ModelInferRequest_InferInputTensor{x}})
 		if err == nil && len(a.RawOutputContents[0]) != 4*n {
 			t.Errorf("%d bytes for %d numbers", len(a.RawOutputContents[0]), n)
 		}
