@@ -44,7 +44,7 @@ var mayImport = map[string][]string{
 	"core/interp":  {"core/ir", "core/op", "core/program", "core/quant", "core/tensor", "core/dtype"},
 	"core/plan":    {"core/program", "core/ir"},
 	"core/sched":   {"core/plan", "core/program", "core/ir", "core/op"},
-	"core/split":   {"core/program", "core/op", "core/ir"},
+	"core/split":   {"core/program", "core/op", "core/ir", "core/dtype"},
 	"core/rewrite": {"core/ir"},
 	"core/pass": {"core/grad", "core/target", "core/code", "core/custom", "core/rewrite", "core/op", "core/ir",
 		"core/dtype", "core/tensor",

@@ -36,12 +36,14 @@ func (x *execution) run(ctx context.Context) error {
 	if x.wants, err = l.check(s, x.r); err != nil {
 		return err
 	}
-	select {
-	case s.turn <- struct{}{}:
-		defer func() { <-s.turn }()
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	at, turn := s.line, s.line.join()
+	if x.r.Queued != nil {
+		x.r.Queued()
 	}
+	if err := at.wait(ctx, turn); err != nil {
+		return err
+	}
+	defer func() { at.leave() }()
 	split := l.schedule.split
 	need := split.Needed(x.wants.returned, x.wants.kept)
 	x.values, x.rss = make([][]Tensor, len(l.pieces)), map[*worker]int64{}
@@ -50,6 +52,16 @@ func (x *execution) run(ctx context.Context) error {
 	for k, seg := range l.pieces {
 		if need[k] == nil {
 			continue
+		}
+		if seg.line != at {
+			// join the next line before the turn in this one ends, so that no later run overtakes
+			turn = seg.line.join()
+			at.leave()
+			at = seg.line
+			if err = at.wait(ctx, turn); err != nil {
+				at = newLine() // it has no turn to end
+				break
+			}
 		}
 		if err = x.piece(ctx, k, need[k]); err != nil {
 			s.lose(seg.worker, err)
@@ -63,7 +75,7 @@ func (x *execution) run(ctx context.Context) error {
 	}
 	if err != nil {
 		if updated {
-			x.r.State.memory.dev.Invalidate(ctx) // the backend's session does this only for the segment that failed
+			x.r.State.invalidate(ctx) // the backend's session does this only for the segment that failed
 		}
 		return err
 	}
@@ -99,7 +111,9 @@ func (x *execution) piece(ctx context.Context, k int, need []bool) error {
 		call.Outputs = need
 	}
 	if r.State != nil && (seg.prog.StateSize > 0 || len(x.l.pieces) == 1) {
-		call.State = r.State.memory.dev
+		if m := r.State.on(seg.worker); m != nil {
+			call.State = m.dev
+		}
 	}
 	bytes := make([][]byte, len(in))
 	for i, t := range in {

@@ -2,6 +2,7 @@ package rlx
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -28,6 +29,7 @@ type loaded struct {
 // A piece is a loaded program: a method, or a segment of one.
 type piece struct {
 	*worker
+	line   *line // that a run of the piece must be at the head of
 	prog   *program.Program
 	inputs []program.Source
 	first  int // number of its first step in the method
@@ -122,7 +124,7 @@ func (s *Session) load(ctx context.Context, l *loaded) (err error) {
 		}
 		x.exe, err = x.backend.LoadMapped(
 			ctx, host.LoadOptions{Program: x.prog, Weights: s.model.mapped(), Device: x.device.ID,
-				Threads: s.options.Threads, Precision: s.precision})
+				Threads: x.threads, Precision: s.precision})
 		if err != nil {
 			s.lose(x.worker, err)
 			return err
@@ -142,8 +144,10 @@ func (s *Session) load(ctx context.Context, l *loaded) (err error) {
 // divide finds or starts a backend for each segment of a method.
 func (s *Session) divide(ctx context.Context, from *program.Split) (out []*piece, err error) {
 	first := 0
-	for _, x := range from.Segments {
-		y := &piece{worker: s.worker, prog: x.Program, inputs: x.Inputs, first: first}
+	for k, x := range from.Segments {
+		stage := s.stage(from, k)
+		y := &piece{worker: s.stages[stage], line: s.stages[stage].line, prog: s.placed(x.Program, stage),
+			inputs: x.Inputs, first: first}
 		if x.Target != from.Target {
 			if y.worker, err = s.other(ctx, device.BackendOf(x.Target), from.Method); err != nil {
 				return nil, err
@@ -236,16 +240,10 @@ func (s *Session) reserve(list []*loaded) ([]budget.Part, error) {
 					units.Bytes(p.ArenaSize), x.backend.Name(), units.Bytes(most))
 			}
 			on[x.worker] = budget.Sum(on[x.worker], budget.Sum(p.ArenaSize, p.IOSize))
-			if x.worker == s.worker {
-				continue // the device of Options.Backend counts all weights, below
-			}
-			for _, n := range p.Graph.Params() {
-				on[x.worker] += p.Places[n.ID].Size
-			}
 		}
 	}
 	weights := s.model.Facts().Weights
-	on[s.worker] = budget.Sum(on[s.worker], weights)
+	s.countWeights(list, on)
 	// The host has its own copy of inputs and outputs. Each process has a copy of the programs.
 	parts := []budget.Part{part("arena", arena), part("inputs and outputs", budget.Sum(io, io)), part("weights", 0),
 		part("structure", 2*format.StructureMemory(size, progs...))}
@@ -264,4 +262,29 @@ func (s *Session) reserve(list []*loaded) ([]budget.Part, error) {
 		}
 	}
 	return parts, nil
+}
+
+// countWeights adds the weights of methods to the memory of their devices. A single device counts all weights.
+func (s *Session) countWeights(list []*loaded, on map[*worker]int64) {
+	all := slices.Collect(maps.Values(s.loaded))
+	seen := map[*worker]map[int64]bool{}
+	for _, l := range append(all, list...) {
+		for _, x := range l.pieces {
+			if x.worker == s.worker && len(s.stages) == 1 {
+				continue
+			}
+			if seen[x.worker] == nil {
+				seen[x.worker] = map[int64]bool{}
+			}
+			for _, n := range x.prog.Graph.Params() {
+				if pl := x.prog.Places[n.ID]; !seen[x.worker][pl.Offset] {
+					seen[x.worker][pl.Offset] = true
+					on[x.worker] += pl.Size
+				}
+			}
+		}
+	}
+	if len(s.stages) == 1 {
+		on[s.worker] = budget.Sum(on[s.worker], s.model.Facts().Weights)
+	}
 }

@@ -135,7 +135,7 @@ func newSchedule(p *program.Split) *Schedule {
 	s := &Schedule{Target: p.Target, Lowering: p.Lowering(), split: p}
 	for _, x := range p.Segments {
 		s.Arena, s.IO = s.Arena+x.ArenaSize, s.IO+x.IOSize
-		if p.InPieces() {
+		if p.InPieces() && !staged(p) {
 			s.Backends = append(s.Backends, device.BackendOf(x.Target))
 		}
 	}

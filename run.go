@@ -22,6 +22,9 @@ type Request struct {
 	// Outputs names the outputs to return; nil means all. Steps that only other outputs need are skipped.
 	Outputs []string
 
+	// Queued, if not nil, is called once when the run has its place among those of the session: runs that are asked for
+	// later come after it on every device.
+	Queued func()
 	// Progress, if not nil, is called with the number of finished steps, at most ten times a second and once at the
 	// end.
 	Progress func(done, total int)
@@ -91,8 +94,8 @@ type StepTime struct {
 }
 
 // Run executes a method once, and loads it first if necessary. It may be called concurrently; the session runs one
-// method at a time. When ctx is done, a waiting run ends at once, and a running one between two steps. The session
-// stays usable unless the error matches ErrLost.
+// method at a time, or with Options.Devices one on each device. When ctx is done, a waiting run ends at once, and a
+// running one between two steps. The session stays usable unless the error matches ErrLost.
 //
 // Errors match ErrInput, ErrUsage, ErrState, ErrNaN, ErrCheck, ErrDevice, ErrMemory, ErrChanged or ErrLost, or are
 // those of Load, or the context's cause.

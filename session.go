@@ -23,8 +23,13 @@ type Options struct {
 	Backend Backend
 	// Device is a Device.ID, or SoftwareDevice. Empty means the first device of the backend that is not a software
 	// device.
-	Device    string
-	Threads   int    // of the backend; 0 means all that the process may use
+	Device string
+	// Devices, if there are several, are devices of Backend that divide the work of a model that was compiled with rlxc
+	// --stages: each runs consecutive stages of a method in a process of its own, and keeps only the states and weights
+	// of these. Runs that are in progress at the same time use different devices at the same time. A device may be
+	// named several times. Device must be empty then.
+	Devices   []string
+	Threads   int    // of the backend; 0 means all that the process may use. Devices that are the processor share them
 	Precision string // precision of the operands of products, one of Facts.Precisions; empty means the default
 	// Fallbacks lists backends that may run segments of methods that Backend cannot run alone (see Method.Schedules). A
 	// session chooses one by its name; nil means the backends that FindBackend finds. It starts the backend, on its
@@ -61,8 +66,8 @@ type Timeouts struct {
 }
 
 // A Session is a running backend that executes methods of one model. Its methods may be called concurrently; runs are
-// serialised. When the backend is lost, Done is closed, and every call returns an error that matches ErrLost. Then
-// close the session and make another.
+// serialised, except that several of Options.Devices run at the same time. When the backend is lost, Done is closed,
+// and every call returns an error that matches ErrLost. Then close the session and make another.
 type Session struct {
 	model     *Model
 	options   Options
@@ -72,13 +77,14 @@ type Session struct {
 
 	owner    bool          // closes the model with itself
 	loading  chan struct{} // holds a token while methods are loaded
-	turn     chan struct{} // holds a token while a method runs, or weights are replaced
+	stages   []*worker     // of Options.Devices, in order; otherwise the one of Options.Backend
+	homes    []home        // by stage
 	reserved []budget.Part // guarded by loading
 	mu       sync.Mutex    // guards the fields below; loaded and others change only while loading is held
 	loaded   map[string]*loaded
 	others   map[string]*worker // of Options.Fallbacks, by name
 	lost     error              // error of one of others
-	replaced map[string]Tensor  // weights with other values than the artifact's; changes only while turn is held
+	replaced map[string]Tensor  // weights with other values than the artifact's; changes only while hold is in effect
 	written  map[string]bool    // weights that were ever replaced: their memory is reserved; guarded by loading
 	once     sync.Once          // of Close
 }
@@ -88,6 +94,8 @@ type worker struct {
 	backend *host.Session
 	info    device.Info
 	device  device.Device
+	threads int
+	line    *line // of runs; those of Options.Fallbacks have none, because the line of Options.Backend is enough
 }
 
 const maxThreads = 1 << 16
@@ -126,6 +134,13 @@ func (m *Model) NewSession(ctx context.Context, o Options) (*Session, error) {
 	if o.Threads < 0 || o.Threads > maxThreads {
 		return nil, usage("threads", "Options.Threads is %d; allowed are 0 to %d", o.Threads, maxThreads)
 	}
+	switch {
+	case len(o.Devices) > 0 && o.Device != "":
+		return nil, usage("Options.Devices", "does not go with Options.Device").Naming("Options.Devices",
+			"Options.Device")
+	case len(o.Devices) > 0:
+		o.Device = o.Devices[0]
+	}
 	precision, err := m.Precision(o.Precision)
 	if err != nil {
 		return nil, err
@@ -138,8 +153,14 @@ func (m *Model) NewSession(ctx context.Context, o Options) (*Session, error) {
 	}
 	s := &Session{model: m, options: o, precision: precision, memory: o.Memory, loaded: map[string]*loaded{},
 		others: map[string]*worker{}, replaced: map[string]Tensor{}, written: map[string]bool{},
-		loading: make(chan struct{}, 1), turn: make(chan struct{}, 1)}
-	if s.worker, err = s.start(ctx, o.Backend, o.Device); err != nil {
+		loading: make(chan struct{}, 1)}
+	if s.worker, err = s.start(ctx, o.Backend, o.Device); err == nil {
+		s.line = newLine()
+		if err = s.startStages(ctx); err != nil {
+			s.end()
+		}
+	}
+	if err != nil {
 		m.release()
 		return nil, err
 	}
@@ -158,7 +179,7 @@ func (s *Session) start(ctx context.Context, b Backend, id string) (*worker, err
 	if err != nil {
 		return nil, err
 	}
-	w := &worker{backend: backend}
+	w := &worker{backend: backend, threads: o.Threads}
 	if w.info, err = backend.Info(ctx); err == nil {
 		w.device, err = chooseDevice(w.info, backend.Name(), id)
 	}
@@ -218,7 +239,7 @@ func (s *Session) fallback(name string) (Backend, error) {
 func (s *Session) workers() []*worker {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	list := []*worker{s.worker}
+	list := append([]*worker{s.worker}, s.stages[min(1, len(s.stages)):]...)
 	for _, name := range slices.Sorted(maps.Keys(s.others)) {
 		list = append(list, s.others[name])
 	}
@@ -311,8 +332,16 @@ func (s *Session) Model() *Model { return s.model }
 // Backend returns the description that the backend gave of itself.
 func (s *Session) Backend() BackendInfo { return backendInfo(s.info, s.backend) }
 
-// Device returns the device that runs use.
+// Device returns the device that runs use, or the first of them.
 func (s *Session) Device() Device { return Device(s.device) }
+
+// Devices returns the devices that runs use: those of Options.Devices, or one.
+func (s *Session) Devices() (out []Device) {
+	for _, w := range s.stages {
+		out = append(out, Device(w.device))
+	}
+	return out
+}
 
 // Precision returns the precision of the operands of products.
 func (s *Session) Precision() string { return s.precision }

@@ -1,6 +1,7 @@
 package rlx
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -26,8 +27,15 @@ type State struct {
 	// begin with rlx. are reserved for this module.
 	Meta map[string]string
 
-	memory  *memory
-	tensors []program.StateTensor
+	s       *Session
+	parts   []*memory     // one for each device that keeps some of the tensors
+	tensors []stateTensor // in the order of Model.States
+}
+
+// A stateTensor is a tensor of a state, at Offset of a memory.
+type stateTensor struct {
+	program.StateTensor
+	*memory
 }
 
 // A Resident is a tensor on the device of a session: an output in Request.Keep, or a tensor of a State. Request.Feeds
@@ -98,9 +106,11 @@ func (s *Session) NewState(ctx context.Context) (*State, error) {
 	defer cancel()
 	// The memory is already zero. Clearing it again would make the system provide all of it, although a short text
 	// needs little.
-	if err := st.memory.dev.Fill(ctx, s.model.states); err != nil {
-		st.Close()
-		return nil, err
+	for _, m := range st.parts {
+		if err := m.dev.Fill(ctx, st.of(m)); err != nil {
+			st.Close()
+			return nil, err
+		}
 	}
 	return st, nil
 }
@@ -109,35 +119,96 @@ func (s *Session) makeState(ctx context.Context) (*State, error) {
 	if len(s.model.states) == 0 {
 		return nil, usage(s.model.path, "has no state")
 	}
-	m, err := s.allocate(ctx, s.worker, "state", s.model.stateSize)
-	if err != nil {
-		return nil, err
+	st := &State{s: s}
+	for i, h := range s.homes {
+		if h.size == 0 {
+			continue
+		}
+		m, err := s.allocate(ctx, s.stages[i], "state", h.size)
+		if err != nil {
+			st.Close()
+			return nil, err
+		}
+		st.parts = append(st.parts, m)
+		for _, t := range h.tensors {
+			st.tensors = append(st.tensors, stateTensor{t, m})
+		}
 	}
-	return &State{nil, m, s.model.states}, nil
+	slices.SortStableFunc(st.tensors, func(a, b stateTensor) int {
+		return indexOf(s.model.states, a.Name) - indexOf(s.model.states, b.Name)
+	})
+	return st, nil
+}
+
+// on returns the part of the state on a device, or nil.
+func (st *State) on(w *worker) *memory {
+	if i := slices.IndexFunc(st.parts, func(m *memory) bool { return m.on == w }); i >= 0 {
+		return st.parts[i]
+	}
+	return nil
+}
+
+// of returns the tensors of a part.
+func (st *State) of(m *memory) (out []program.StateTensor) {
+	for _, t := range st.tensors {
+		if t.memory == m {
+			out = append(out, t.StateTensor)
+		}
+	}
+	return out
+}
+
+// invalidate makes the state invalid.
+func (st *State) invalidate(ctx context.Context) {
+	for _, m := range st.parts {
+		m.dev.Invalidate(ctx)
+	}
+}
+
+// checkValid returns an error that matches ErrState if the state is invalid.
+func (st *State) checkValid(ctx context.Context) error {
+	for _, m := range st.parts {
+		if err := m.dev.CheckValid(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Close frees the memory. It waits for an active run.
-func (st *State) Close() error { return st.memory.Close() }
+func (st *State) Close() (err error) {
+	for _, m := range st.parts {
+		err = cmp.Or(m.Close(), err)
+	}
+	return err
+}
 
 // Reset sets all tensors to their initial values. It makes an invalid state valid again. It does not change Meta.
 func (st *State) Reset(ctx context.Context) error {
 	ctx, cancel := orderly(ctx)
 	defer cancel()
-	return st.memory.dev.Reset(ctx, st.tensors)
+	for _, m := range st.parts {
+		if err := m.dev.Reset(ctx, st.of(m)); err != nil {
+			st.invalidate(context.WithoutCancel(ctx)) // some of its parts are new and some old
+			return err
+		}
+	}
+	return nil
 }
 
 // Clone returns a new state with the same contents, copied on the device. The error matches ErrState if st is invalid,
 // or is one of NewState.
 func (st *State) Clone(ctx context.Context) (*State, error) {
-	c, err := st.memory.s.makeState(ctx)
+	c, err := st.s.makeState(ctx)
 	if err != nil {
 		return nil, err
 	}
 	run, cancel := orderly(ctx)
 	defer cancel()
 	c.Meta = maps.Clone(st.Meta)
-	if err = st.memory.dev.CheckValid(run); err == nil {
-		err = c.memory.dev.Copy(run, st.memory.dev)
+	err = st.checkValid(run)
+	for i := 0; err == nil && i < len(c.parts); i++ {
+		err = c.parts[i].dev.Copy(run, st.parts[i].dev)
 	}
 	if err != nil {
 		c.Close()
@@ -153,14 +224,14 @@ func (st *State) Tensor(name string) (*Resident, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Resident{DType(t.Type.DType), t.Type.Shape.Eval(nil), st.memory, t.Offset}, nil
+	return &Resident{DType(t.Type.DType), t.Type.Shape.Eval(nil), t.memory, t.Offset}, nil
 }
 
-func (st *State) find(name string) (program.StateTensor, error) {
-	i := indexOf(st.tensors, name)
+func (st *State) find(name string) (stateTensor, error) {
+	i := slices.IndexFunc(st.tensors, func(t stateTensor) bool { return t.Name == name })
 	if i < 0 {
-		return program.StateTensor{},
-			usage("state "+name, "%s keeps no such tensor; it keeps %s", st.memory.s.model.path, names(st.tensors))
+		return stateTensor{},
+			usage("state "+name, "%s keeps no such tensor; it keeps %s", st.s.model.path, names(st.s.model.states))
 	}
 	return st.tensors[i], nil
 }
@@ -214,7 +285,7 @@ func (l *loaded) check(s *Session, r Request) (w wants, err error) {
 	case r.State == nil && stateful:
 		return w, usage(l.method.Name, "keeps %s from run to run, and Request.State is nil; make one with NewState",
 			names(l.states()))
-	case r.State != nil && r.State.memory.s != s:
+	case r.State != nil && r.State.s != s:
 		return w, usage("Request.State", "belongs to another session; make one with NewState of this session")
 	}
 	for _, v := range l.method.Inputs {
@@ -248,8 +319,8 @@ func (l *loaded) check(s *Session, r Request) (w wants, err error) {
 // states returns the tensors that the method keeps.
 func (l *loaded) states() []program.StateTensor {
 	var all []*program.Program
-	for _, x := range l.pieces {
-		all = append(all, x.prog)
+	for _, x := range l.schedule.split.Segments {
+		all = append(all, x.Program)
 	}
 	list, _, _ := program.JoinStates(all...) // the verifier has checked it
 	return list

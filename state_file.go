@@ -35,10 +35,10 @@ const stateChunk = 4 << 20
 func (st *State) Export(ctx context.Context, w io.Writer) error {
 	ctx, cancel := orderly(ctx)
 	defer cancel()
-	if err := st.memory.dev.CheckValid(ctx); err != nil {
+	if err := st.checkValid(ctx); err != nil {
 		return err
 	}
-	m := st.memory.s.model
+	m := st.s.model
 	all := map[string]string{}
 	maps.Copy(all, st.Meta)
 	all[artifactKey], all[modelKey] = m.verified.Identity(), m.verified.Meta().Model
@@ -49,7 +49,7 @@ func (st *State) Export(ctx context.Context, w io.Writer) error {
 			Shape: t.Type.Shape.Eval(nil), Size: t.Bytes(), Write: func(to io.Writer) error {
 				for at := int64(0); at < t.Bytes(); {
 					b := buf[:min(int64(len(buf)), t.Bytes()-at)]
-					if err := st.memory.dev.Read(ctx, t.Offset+at, b); err != nil {
+					if err := t.dev.Read(ctx, t.Offset+at, b); err != nil {
 						return err
 					}
 					if _, err := to.Write(b); err != nil {
@@ -104,9 +104,10 @@ func (s *Session) ImportState(ctx context.Context, path string) (*State, error) 
 		if err != nil {
 			break
 		}
-		to := st.tensors[indexOf(st.tensors, t.Name)].Offset - t.Offset
+		x, _ := st.find(t.Name) // checkStateFile has found it
+		to := x.Offset - t.Offset
 		err = file.read(run, t.Offset+t.Size, func(at int64, b []byte) error {
-			return st.memory.dev.Write(run, to+at, b)
+			return x.dev.Write(run, to+at, b)
 		})
 	}
 	if err == nil {

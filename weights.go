@@ -151,20 +151,29 @@ func noWeight(name string) error {
 
 // hold waits until no method is loaded or runs, and prevents both until done is called.
 func (s *Session) hold(ctx context.Context) (done func(), err error) {
-	for i, token := range []chan struct{}{s.loading, s.turn} {
-		select {
-		case token <- struct{}{}:
-		case <-ctx.Done():
-			if i > 0 {
-				<-s.loading
-			}
-			return nil, context.Cause(ctx)
-		}
+	select {
+	case s.loading <- struct{}{}:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
 	}
-	return func() { <-s.turn; <-s.loading }, nil
+	var held []*line
+	done = func() {
+		for _, l := range held {
+			l.leave()
+		}
+		<-s.loading
+	}
+	for _, w := range s.stages { // in the order in which runs take them
+		if err := w.line.wait(ctx, w.line.join()); err != nil {
+			done()
+			return nil, err
+		}
+		held = append(held, w.line)
+	}
+	return done, nil
 }
 
-// replace gives weights other values on all backends. The caller holds loading and turn.
+// replace gives weights other values on all backends. The caller has called hold.
 func (s *Session) replace(ctx context.Context, weights map[string]Tensor) error {
 	if len(weights) == 0 {
 		return nil

@@ -93,6 +93,9 @@ type Options struct {
 	// Fallbacks are targets that may run the ops that a target lacks. The first that can runs the op. Without any, such
 	// an op is an error.
 	Fallbacks []string
+	// Stages divides each method into so many segments of about the same work, which as many devices of one backend can
+	// run (rlx.Options.Devices). 0 and 1 leave methods whole. It does not go with Fallbacks.
+	Stages int
 	// Precisions are those that a run may choose for the operands of products. The first is the run's default. Empty
 	// stands for device.Precisions.
 	Precisions []string

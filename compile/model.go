@@ -143,6 +143,19 @@ func (m *Model) choose() (err error) {
 	return err
 }
 
+// maxStages bounds Options.Stages.
+const maxStages = 64
+
+func (o *Options) checkStages() error {
+	switch {
+	case o.Stages < 0 || o.Stages > maxStages:
+		return usage("--stages", "is %d; allowed are 1 to %d", o.Stages, maxStages)
+	case o.Stages > 1 && len(o.Fallbacks) > 0:
+		return usage("--stages", "does not go with --fallback: the parts of a method are all for one backend")
+	}
+	return nil
+}
+
 // check checks the values of options that are one of a few, and that no option is given that does not apply to path.
 func (o *Options) check(path string) error {
 	for _, x := range []struct {
@@ -157,6 +170,9 @@ func (o *Options) check(path string) error {
 		if x.value != "" && !slices.Contains(x.allowed, x.value) {
 			return usage("--"+x.flag, "%q is unknown; allowed are %s", x.value, strings.Join(x.allowed, ", "))
 		}
+	}
+	if err := o.checkStages(); err != nil {
+		return err
 	}
 	graph, model := IsGraph(path), IsONNX(path)
 	for _, x := range []struct {

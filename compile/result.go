@@ -94,8 +94,9 @@ func (m *Model) Compile(ctx context.Context) (*Result, error) {
 		r.digests = startDigests(ctx, m.checkpoint)
 	}
 	o := driver.Options{
-		Targets: m.targets, Fallbacks: m.fallbacks, StopAfter: m.options.StopAfter, Activations: m.activations(),
-		Dump: m.options.Dump, Layout: layout, Params: m.values, Attach: attachments(m.built), Memory: m.memory,
+		Targets: m.targets, Fallbacks: m.fallbacks, Stages: m.options.Stages, StopAfter: m.options.StopAfter,
+		Activations: m.activations(),
+		Dump:        m.options.Dump, Layout: layout, Params: m.values, Attach: attachments(m.built), Memory: m.memory,
 		Mutable: m.mutable, Custom: m.custom,
 	}
 	out, err := ctxio.Do(ctx, "compile", func() (*driver.Result, error) {

@@ -122,11 +122,11 @@ type Batch struct {
 	spec      *spec
 	state     *rlx.State
 	tokenizer *Tokenizer
-	runner    rlx.Runner // in place of the session, if not nil
-	run       textRun
-	together  bool // an error of Options.Each ends all texts
-	count     []int32
-	sequence  []int32
+	runner    rlx.Runner  // in place of the session, if not nil
+	runs      []*batchRun // that are not in use
+	flights   []*flight   // runs in progress, the first one first
+	spent     int         // tokens of prompts since the last run that added tokens, with several devices
+	together  bool        // an error of Options.Each ends all texts
 	slots     []batchSlot
 	prompts   []*BatchText // whose prompts are not computed yet, in the order of their turns
 	texts     []*BatchText // that get a token in each step
@@ -152,6 +152,7 @@ type BatchText struct {
 	result  *Result
 	err     error
 	done    bool
+	flying  bool // a run is in progress that adds a token
 }
 
 // Done reports whether the text has ended.
@@ -198,15 +199,15 @@ func NewBatch(ctx context.Context, s *rlx.Session) (*Batch, error) {
 		return nil, err
 	}
 	n := t.Batch.Sequences
-	b.slots, b.count, b.sequence = make([]batchSlot, n), make([]int32, n), make([]int32, n)
-	b.run.prepare(t, n)
-	b.run.request.Method, b.run.request.State = t.Batch.Method, b.state
-	delete(b.run.request.Inputs, t.Slide.Dropped)
+	b.slots = make([]batchSlot, n)
 	return b, nil
 }
 
 // Close frees the state.
-func (b *Batch) Close() error { return b.state.Close() }
+func (b *Batch) Close() error {
+	b.drain()
+	return b.state.Close()
+}
 
 // Len returns the number of texts.
 func (b *Batch) Len() int { return len(b.prompts) + len(b.texts) }
@@ -214,7 +215,8 @@ func (b *Batch) Len() int { return len(b.prompts) + len(b.texts) }
 // Free returns the number of texts that may join.
 func (b *Batch) Free() int { return len(b.slots) - b.Len() }
 
-// SetRunner lets r run methods in place of the session, for example to set Request.CheckNaN in each request.
+// SetRunner lets r run methods in place of the session, for example to set Request.CheckNaN in each request. If the
+// session has several devices, r must be safe for concurrent use.
 func (b *Batch) SetRunner(r rlx.Runner) { b.runner = r }
 
 func (b *Batch) do() rlx.Runner {
@@ -366,9 +368,28 @@ func (b *Batch) leave(x *BatchText) {
 }
 
 // Step computes up to Budget tokens of prompts, in turns, and then adds a token to each text whose prompt is computed.
+// If the session has several devices (rlx.Options.Devices) and Alike is not set, the texts are divided into as many
+// groups, whose runs are in progress at the same time, and Step returns when the first of these has ended.
+//
 // An error ends all texts. It is one of rlx.Session.Run, or the cause of ctx if a run was cancelled or would have begun
 // after ctx was done.
 func (b *Batch) Step(ctx context.Context) error {
+	step := b.step
+	if b.lanes() > 1 {
+		step = b.fly
+	}
+	err := step(ctx)
+	if err != nil { // nobody knows which tokens are in the state
+		b.drain()
+		for i := range b.slots {
+			b.slots[i].seen, b.slots[i].pure = nil, 0
+		}
+	}
+	return err
+}
+
+// step is Step for one device.
+func (b *Batch) step(ctx context.Context) error {
 	run, end := graceful(ctx)
 	defer end()
 	for budget := b.Budget; len(b.prompts) > 0; {
@@ -445,42 +466,14 @@ func (b *Batch) padded(texts []*BatchText) []*BatchText {
 
 // advance makes a run with n tokens of each of some texts.
 func (b *Batch) advance(ctx context.Context, texts []*BatchText, n int) error {
-	given := texts
-	if b.Alike && len(b.texts) > 0 && texts[0].result.Tokens != nil {
-		texts = b.padded(slices.Clone(texts))
-	}
-	logits := b.fill(texts, n)
-	r := &b.run
-	r.request.Outputs = []string{}
-	if n == len(texts[0].rest) { // the last tokens of a prompt, or the only one of each text
-		r.request.Outputs = []string{r.token, r.logprob}
-		if logits {
-			r.request.Outputs = append(r.request.Outputs, b.spec.Outputs.Logits)
-		}
-	}
-	res, err := b.do().Run(ctx, r.request)
-	if err != nil {
-		return err
-	}
-	for i, x := range given {
-		s := &b.slots[x.slot]
-		if s.seen = append(s.seen, x.rest[:n]...); len(x.result.Tokens) == 0 && s.pure == len(s.seen)-n {
-			s.pure = len(s.seen)
-		}
-		x.rest = x.rest[n:]
-		if len(x.rest) > 0 {
-			continue
-		}
-		if err := b.chosen(x, i, res); err != nil {
-			return err
-		}
-	}
-	return nil
+	f := b.prepare(texts, n)
+	f.res, f.err = b.do().Run(ctx, f.run.request)
+	return b.land(f)
 }
 
 // fill sets the inputs of a run, and the names of the outputs with its tokens. It reports whether logits are wanted.
-func (b *Batch) fill(texts []*BatchText, n int) (logits bool) {
-	in, r, greedy, window := &b.spec.Inputs, &b.run, true, 1
+func (b *Batch) fill(r *batchRun, texts []*BatchText, n int) (logits bool) {
+	in, greedy, window := &b.spec.Inputs, true, 1
 	for i, x := range texts {
 		sampling := b.spec.sampling(x.options)
 		r.draw(i, sampling, x.options.Seed)
@@ -497,7 +490,7 @@ func (b *Batch) fill(texts []*BatchText, n int) (logits bool) {
 			ids[k] = int64(id)
 		}
 		fillRecent(r.recent[i*window:(i+1)*window], ids, seen)
-		r.position[i], b.count[i], b.sequence[i] = int32(len(seen)), int32(n), int32(x.slot)
+		r.position[i], r.count[i], r.sequence[i] = int32(len(seen)), int32(n), int32(x.slot)
 		next := uint64(len(seen) + n)
 		r.step[2*i], r.step[2*i+1] = uint32(next), uint32(next>>32)
 	}
@@ -523,8 +516,8 @@ func (b *Batch) fill(texts []*BatchText, n int) (logits bool) {
 	set(in.RepeatPenalty, rlx.F32, tensor.Bytes(r.penalty[:k]), k)
 	set(in.Seed, rlx.U32, tensor.Bytes(r.seed[:2*k]), k, 2)
 	set(in.Step, rlx.U32, tensor.Bytes(r.step[:2*k]), k, 2)
-	set(b.spec.Batch.Count, rlx.I32, tensor.Bytes(b.count[:k]), k)
-	set(b.spec.Batch.Sequence, rlx.I32, tensor.Bytes(b.sequence[:k]), k)
+	set(b.spec.Batch.Count, rlx.I32, tensor.Bytes(r.count[:k]), k)
+	set(b.spec.Batch.Sequence, rlx.I32, tensor.Bytes(r.sequence[:k]), k)
 	return logits
 }
 
@@ -539,10 +532,10 @@ func (b *Batch) fail(x *BatchText, err error) error {
 }
 
 // chosen takes the token that a run chose for a text, which had row i in it.
-func (b *Batch) chosen(x *BatchText, i int, res *rlx.Result) error {
-	s, t := &b.slots[x.slot], x.result
-	token := Token{ID: int(tensor.View[int32](res.Outputs[b.run.token].Data)[i]),
-		LogProb: tensor.View[float32](res.Outputs[b.run.logprob].Data)[i]}
+func (b *Batch) chosen(x *BatchText, i int, f *flight) error {
+	s, t, res := &b.slots[x.slot], x.result, f.res
+	token := Token{ID: int(tensor.View[int32](res.Outputs[f.run.token].Data)[i]),
+		LogProb: tensor.View[float32](res.Outputs[f.run.logprob].Data)[i]}
 	if err := checkToken(b.session, b.spec, token, len(s.seen)-1); err != nil {
 		if !errors.Is(err, rlx.ErrNaN) {
 			x.err = err

@@ -27,7 +27,7 @@ type compileFlags struct {
 	seed                                    uint64
 	check                                   bool
 	dtype, quantize, activations            cli.Choice
-	batch, context, lora                    int
+	batch, context, lora, stages            int
 	targets, fallbacks, precisions          []string
 	train                                   compile.TrainOptions
 	set, dump, sizes, values, mutable, ops  cli.List
@@ -127,6 +127,8 @@ func compileCommand() *cli.Command {
 				", or target description files such as ./npu.target (default cpu,wgpu). With a level such as x86-64-v4 the cpu backend refuses lesser processors; it chooses kernels for the processor either way")
 			fs.StringSliceVar(&f.fallbacks, "fallback", nil,
 				"`NAME|FILE,...` backends that run the ops that a target lacks; the first that can runs the op. Without it such an op is an error")
+			fs.IntVar(&f.stages, "stages", 1,
+				"`N` divide each method into N parts of about the same work, so that rlxrun --devices can run them on up to N devices of one machine (1 to 64)")
 			fs.BoolVar(
 				&f.gaps, "gaps", false,
 				"write nothing; list all ops and element types that each target lacks, why, and the lines of a target description with which it would run the model. Status 7 if there are any")
@@ -158,12 +160,13 @@ func compileCommand() *cli.Command {
 					return cli.Usagef("compile", "takes one checkpoint; found %d arguments", len(args)).WithHint(
 						"try: rlxc model.safetensors -o model.rlx")
 				}
-				for _, name := range []string{"output", "fallback", "precision", "dump", "stop-after", "report"} {
+				for _, name := range []string{"output", "fallback", "stages", "precision", "dump", "stop-after",
+					"report"} {
 					if f.gaps && fs.Lookup(name).Changed {
 						return cli.Usagef("--"+name, "does not go with --gaps, which compiles nothing")
 					}
 				}
-				for _, name := range []string{"batch", "context", "lora", "train-batch", "train-tokens"} {
+				for _, name := range []string{"batch", "context", "lora", "stages", "train-batch", "train-tokens"} {
 					if n, _ := fs.GetInt(name); fs.Lookup(name).Changed && n < 1 {
 						return cli.Usagef("--"+name, "is %d; allowed are 1 and more", n).WithHint(
 							"without the flag, the default applies")
@@ -190,7 +193,7 @@ func (f *compileFlags) options(given func(flag string) bool) (compile.Options, e
 		Config: f.config, Set: f.set.Values, Batch: f.batch, Context: f.context, LoRA: f.lora, Train: f.train,
 		Weights: f.weights, Seed: f.seed,
 		Ops:     f.ops.Values,
-		Targets: f.targets, Fallbacks: f.fallbacks, Precisions: f.precisions,
+		Targets: f.targets, Fallbacks: f.fallbacks, Stages: f.stages, Precisions: f.precisions,
 		Models: f.models, Methods: f.methods.Values,
 		StopAfter: f.stopAfter, MutableWeights: f.mutable.Values,
 	}
@@ -394,7 +397,11 @@ func loweringOf(s *program.Split) string {
 	if out != "" {
 		out = "; " + out
 	}
-	if s.InPieces() {
+	switch {
+	case len(s.Segments) > 1 && len(s.Backends()) == 1:
+		out += fmt.Sprintf("; in %d stages, copying %s of up to %s", len(s.Segments),
+			cli.Count(len(s.Crossings()), "value", "values"), cli.Size(s.CrossingBytes()))
+	case s.InPieces():
 		out += fmt.Sprintf("; %s between %s, copying %s of up to %s",
 			cli.Count(len(s.Segments)-1, "switch", "switches"), strings.Join(s.Backends(), " and "),
 			cli.Count(len(s.Crossings()), "value", "values"), cli.Size(s.CrossingBytes()))

@@ -32,7 +32,7 @@ type candidate struct {
 
 // auto reports whether the flags leave the choice of the backend to us.
 func (f *hostFlags) auto() bool {
-	return f.device == "" && (f.backend == "" || f.backend == autoBackend)
+	return f.device == "" && len(f.devices) == 0 && (f.backend == "" || f.backend == autoBackend)
 }
 
 // chooseAuto returns the backend for --backend auto. If the backend had to be started, it also returns a session with

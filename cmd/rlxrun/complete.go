@@ -41,6 +41,7 @@ func flagValues() map[string]cli.Completer {
 		"against":           func(context.Context, cli.Line) []string { return backendNames() },
 		"against-precision": func(context.Context, cli.Line) []string { return device.Precisions() },
 		"device":            completeDevices,
+		"devices":           completeDevices,
 	}
 }
 

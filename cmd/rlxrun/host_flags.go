@@ -33,6 +33,7 @@ type hostFlags struct {
 	verify, log, sandbox     cli.Choice
 	precision, memory        string
 	weights                  cli.List
+	devices                  []string
 	lora                     string
 	strict                   bool
 }
@@ -71,6 +72,8 @@ func (f *hostFlags) declare(fs *cli.FlagSet) {
 	fs.StringVar(
 		&f.device, "device", "",
 		"`[BACKEND:]ID` the device, as \"rlxrun devices\" lists it, or software for a device that the processor emulates (default the backend's first device that is not emulated)")
+	fs.StringSliceVar(&f.devices, "devices", nil,
+		"`[BACKEND:]ID,...` several devices of one backend that divide the work, for a model that was compiled with rlxc --stages; a device may be named twice, such as 0,0 for two processes that share the cores")
 	fs.StringVar(&f.threads, "threads", "auto", "`N|auto` number of threads")
 	f.declarePlugins(fs)
 	fs.DurationVar(&f.timeout, "timeout", 0, "`TIME` give up after this time, such as 90s or 5m (default never)")
@@ -149,6 +152,28 @@ func (f *hostFlags) describing(env *cli.Env) rlx.Options {
 	return rlx.Options{Sandbox: rlx.Sandbox(f.sandbox.Value), Log: f.logger(env)}
 }
 
+// chooseSeveral selects the backend, and the devices of --devices. Each may name the backend before a colon.
+func (f *hostFlags) chooseSeveral(r *registry) (b found, ids []string, err error) {
+	if f.device != "" {
+		return found{}, nil, cli.Usagef("--devices", "does not go with --device")
+	}
+	for i, text := range f.devices {
+		x, id, err := (&hostFlags{backend: f.backend, device: text}).choose(r)
+		switch {
+		case err != nil:
+			return found{}, nil, err
+		case i > 0 && x.Name != b.Name:
+			return found{}, nil, cli.Usagef("--devices", "%s is one of backend %s, and %s of %s; want devices of one backend",
+				f.devices[0], b.Name, text, x.Name)
+		case id == "":
+			return found{}, nil, cli.Usagef("--devices", "device %d has no ID", i+1).WithHint(
+				"rlxrun devices lists them")
+		}
+		b, ids = x, append(ids, id)
+	}
+	return b, ids, nil
+}
+
 // choose selects backend and device. --device may name the backend before a colon.
 func (f *hostFlags) choose(r *registry) (b found, device string, err error) {
 	name := f.backend
@@ -202,6 +227,8 @@ func flagOf(option string) string {
 		return "--memory SIZE"
 	case "Options.Device":
 		return "--device"
+	case "Options.Devices":
+		return "--devices"
 	case "Options.Fallbacks":
 		return "--plugin NAME=PATH"
 	case "Request.Check":

@@ -35,6 +35,7 @@ type session struct {
 	ending   sync.WaitGroup // sessions of backends that were not chosen
 	host     *rlx.Session
 	renewing sync.Mutex // held while reopen looks at host
+	running  sync.Mutex // held by Run: several devices have several runs in progress
 	closing  sync.Once
 	err      error
 
@@ -73,7 +74,12 @@ func openSession(ctx context.Context, env *cli.Env, path string, f *hostFlags, o
 		strict: f.strict, started: make(chan struct{})}
 	auto := f.auto() && len(reg.first()) > 0
 	if !auto {
-		if s.backend, o.Device, err = f.choose(reg); err != nil {
+		if len(f.devices) > 0 {
+			s.backend, o.Devices, err = f.chooseSeveral(reg)
+		} else {
+			s.backend, o.Device, err = f.choose(reg)
+		}
+		if err != nil {
 			return nil, err
 		}
 		s.backend.warn(env)
@@ -222,11 +228,15 @@ func (s *session) ready(ctx context.Context, sinks []sink, inputs []string, meth
 // announceDevice prints the device before the first step, unless it is the processor and nothing was chosen.
 func (s *session) announceDevice() {
 	d := s.host.Device()
-	if d.Type == "cpu" && s.chosen == "" {
+	if d.Type == "cpu" && s.chosen == "" && len(s.host.Devices()) == 1 {
 		return
 	}
 	d.Features = nil // the summary lists them
 	line := "runs on " + deviceName(s.backend.Name, d)
+	for _, d := range s.host.Devices()[1:] {
+		d.Features = nil
+		line += ", " + deviceName(s.backend.Name, d)
+	}
 	if s.chosen != "" {
 		line += "; " + s.chosen
 	}
@@ -314,6 +324,8 @@ func (s *session) Model() *rlx.Model { return s.model }
 
 // Run executes a method once, with the debug options of the flags.
 func (s *session) Run(ctx context.Context, r rlx.Request) (*rlx.Result, error) {
+	s.running.Lock()
+	defer s.running.Unlock()
 	s.debug.watch(ctx, &r)
 	var bar *cli.Progress
 	r.Progress = func(done, total int) {

@@ -143,7 +143,7 @@ An output does not have the size that the program states, or belongs to another 
 A state keeps data from run to run. It must have the same type, initial value and range of the state space in all programs. Only the
 state and its updates, in the same place and one after the other, may lie in that space.`},
 	{"bad segments", `
-A method that several backends run in turn consists of segments, programs with the method's symbols. What a segment reads, and each
+A method that several backends or devices run in turn consists of segments, programs with the method's symbols. What a segment reads, and each
 output of the method, must be an input of the method or come from an earlier segment, with the same type. Only segments for the
 method's own target may keep states.`},
 	{"bad loop", `

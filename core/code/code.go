@@ -41,6 +41,10 @@ run such ops (--fallback NAME), or add a rule to the target description if the b
 same state must run on one backend. rlxc MODEL --target NAME --gaps lists all that the target lacks at once, and rules with which it would run
 the model.`)
 
+	Stages = diag.Define("RLX7004", "methods that cannot be divided into stages", `
+rlxc --stages N divides each method into N parts for as many devices. Each part needs matrix products or other work with weights of its
+own, all ops that use a state must be in one part, and a part reads only what earlier ones compute. Choose a smaller N.`)
+
 	CheckpointRead = diag.Define("RLX3010", "checkpoint cannot be read", `
 The checkpoint is missing, is not a regular file, or cannot be read. A checkpoint is a .safetensors file, a model.safetensors.index.json
 beside its shards, a directory with either, or a .gguf file.`)

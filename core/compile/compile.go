@@ -24,6 +24,9 @@ type Options struct {
 	// Fallbacks are targets that may run the ops that a target lacks. Without any, an op that a target lacks is an
 	// error.
 	Fallbacks []Target
+	// Stages divides each method into that many segments, for as many devices of one backend; see split.Stages. 0 and 1
+	// leave methods whole.
+	Stages int
 	// Params returns the values of params, for constant folding. It is called only for small tensors.
 	Params pass.Params
 	// Mutable reports whether a session may replace a param, so that no constant may be computed from its values. Nil
@@ -102,20 +105,27 @@ func Compile(ctx context.Context, methods []*ir.Graph, o Options) (*Result, erro
 	if params != nil {
 		params = reading{params, read}
 	}
+	shared := make([]pass.Shared, len(methods))
 	for _, g := range methods {
 		if err := g.Verify(); err != nil {
 			return nil, fmt.Errorf("%s: %w", g.Name, err)
 		}
-		var shared pass.Shared
-		for _, t := range o.Targets {
-			po := pass.Options{Params: params, Mutable: o.Mutable, StopAfter: o.StopAfter, Activations: o.Activations,
-				Custom: o.Custom, Shared: &shared, Unroll: o.Unroll,
-				Stop: stop, Memory: o.Memory}
+	}
+	options := func(i int) pass.Options {
+		return pass.Options{Params: params, Mutable: o.Mutable, StopAfter: o.StopAfter, Activations: o.Activations,
+			Custom: o.Custom, Shared: &shared[i], Unroll: o.Unroll, Stop: stop, Memory: o.Memory}
+	}
+	divisions, err := stages(methods, o, options)
+	if err != nil {
+		return nil, err
+	}
+	for i, g := range methods {
+		for k, t := range o.Targets {
 			var dump func(of, phase string, at *ir.Graph)
 			if o.Dump != nil {
 				dump = func(of, phase string, at *ir.Graph) { o.Dump(g.Name, of, phase, at) }
 			}
-			j, err := prepare(g, t, o.Fallbacks, po, dump)
+			j, err := prepare(g, t, o.Fallbacks, divisions[k][i], options(i), dump)
 			if err != nil {
 				return nil, fmt.Errorf("%s for %s: %w", g.Name, t.Name, err)
 			}

@@ -39,8 +39,8 @@ const splitAfter = "legalize"
 
 // prepare runs the passes. If the target lacks ops that fallbacks run, it divides the graph among them. dump, if not
 // nil, is called with each graph and the target or segment that it is for.
-func prepare(g *ir.Graph, t Target, fallbacks []Target, o pass.Options, dump func(of, phase string, g *ir.Graph)) (
-	job, error) {
+func prepare(g *ir.Graph, t Target, fallbacks []Target, in *inStages, o pass.Options,
+	dump func(of, phase string, g *ir.Graph)) (job, error) {
 	showing := func(of string, shows func(phase string) bool) func(string, *ir.Graph) {
 		if dump == nil {
 			return nil
@@ -52,6 +52,9 @@ func prepare(g *ir.Graph, t Target, fallbacks []Target, o pass.Options, dump fun
 		}
 	}
 	o.Dump = showing(t.Name, func(string) bool { return true })
+	if in != nil {
+		return divided(t, []Target{t}, in.plan, in.before, o, showing)
+	}
 	final, report, err := pass.Run(g, t.Takes, o)
 	if err == nil && o.StopAfter == "" && len(fallbacks) > 0 { // another target may make the copies
 		err = checkCopies(final, t)
@@ -90,12 +93,20 @@ func prepare(g *ir.Graph, t Target, fallbacks []Target, o pass.Options, dump fun
 		return job{}, diag.New(code.Untaken, g.Name, "cannot be divided among backends: %w", err).WithHint(
 			"--gaps lists all that %s lacks", t.Name)
 	}
+	return divided(t, targets, plan, before, o, showing)
+}
+
+// divided runs the passes for each segment of a plan, for its own target. before is the report of the passes before the
+// division.
+func divided(t Target, targets []Target, plan *split.Plan, before *pass.Report, o pass.Options,
+	showing func(of string, shows func(phase string) bool) func(string, *ir.Graph)) (job, error) {
 	j := job{target: t, plan: plan}
 	o.Shared = nil // it belongs to the undivided graph
 	if o.Params != nil {
 		o.Params = folded{o.Params, before.Folded}
 	}
 	for i, s := range plan.Segments {
+		var err error
 		x := piece{target: targets[s.Target]}
 		of := fmt.Sprintf("%s, segment %d of %d on %s", t.Name, i+1, len(plan.Segments), x.target.Name)
 		o.Dump = showing(of, func(phase string) bool { return phase != "in" })

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
 	"github.com/rlx-go/rlx/core/program"
@@ -40,7 +41,13 @@ func (d *divider) plan(seq []int) (*Plan, error) {
 	}
 	for k, s := range d.segments {
 		if len(s.graph.Outputs) == 0 { // the segment only updates states, but a program needs an output
-			s.graph.Return(d.fresh("done"), s.smallest())
+			done := s.smallest()
+			if done == nil { // a stage without work
+				if err := s.graph.Build(func() { done = op.Const(s.graph, 0, ir.TypeOf(dtype.F32)) }); err != nil {
+					return nil, err
+				}
+			}
+			s.graph.Return(d.fresh("done"), done)
 		}
 		x := Segment{Target: seq[k], Graph: s.graph, Inputs: s.sources}
 		for i, n := range d.nodes {

@@ -6,7 +6,6 @@ import (
 	"math"
 	"net"
 	"net/http"
-	"time"
 
 	"go.opentelemetry.io/otel/propagation"
 	"google.golang.org/grpc"
@@ -35,39 +34,13 @@ type GRPC struct {
 	service *Service
 	api     *api.Server // keys, log and numbers
 	version string
-	server  *grpc.Server
+	options []grpc.ServerOption
 }
 
 // NewGRPC returns a server of the service. Keys are those of the server a; calls are in its log and its numbers.
 // programVersion is that of the program, for metadata.
 func (s *Service) NewGRPC(a *api.Server, programVersion string, o ...grpc.ServerOption) *GRPC {
-	g := &GRPC{service: s, api: a, version: programVersion}
-	var limit int64
-	s.mu.Lock()
-	for _, m := range s.models {
-		limit = max(limit, m.limit())
-	}
-	s.mu.Unlock()
-	g.server = grpc.NewServer(append(o, grpc.MaxRecvMsgSize(int(min(limit, maxMessage))),
-		grpc.MaxSendMsgSize(maxMessage), grpc.UnaryInterceptor(g.intercept))...)
-	pb.RegisterGRPCInferenceServiceServer(g.server, g)
-	return g
-}
-
-// Serve answers calls to a listener until ctx ends or the listener fails. When ctx ends, calls in progress may take as
-// long as those of api.Server.
-func (g *GRPC) Serve(ctx context.Context, l net.Listener) error {
-	stop := context.AfterFunc(ctx, func() {
-		g.service.Drain()
-		defer time.AfterFunc(api.DrainTime, g.server.Stop).Stop()
-		g.server.GracefulStop()
-	})
-	defer stop()
-	err := g.server.Serve(l)
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	return err
+	return &GRPC{service: s, api: a, version: programVersion, options: o}
 }
 
 // intercept checks the key of a call, and turns errors into those of gRPC.

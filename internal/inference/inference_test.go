@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -440,6 +441,101 @@ func TestGRPC(t *testing.T) {
 				t.Errorf("%s: % x; want % x", o.Name, a.RawOutputContents[i], want)
 			}
 		}
+	}
+}
+
+// TestGRPCLarger checks that messages may be larger after a model with larger inputs has replaced another, without a
+// new listener and while calls go on, and that those that no model takes are refused before and after.
+func TestGRPCLarger(t *testing.T) {
+	dir := t.TempDir()
+	of := func(name string, n int) rlx.Runner {
+		path := filepath.Join(dir, name)
+		text := fmt.Sprintf("graph main\nsym N = 1..%d\nx = input : f32[N]\ny = neg x : f32[N]\nreturn y=y\n", n)
+		if err := os.WriteFile(path+".txt", []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		rlxtest.Compile(path+".rlx", path+".txt", "--target", "cpu")
+		return rlxtest.Session(t, rlxtest.Open(t, path+".rlx"), rlx.Options{Threads: 1})
+	}
+	s, err := New([]Artifact{{Name: "neg", Runner: of("small", 16)}}, Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.NewGRPC(api.New(api.Options{}), "1.2.3").Serve(ctx, l) }()
+	conn, err := grpc.NewClient(l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	c := pb.NewGRPCInferenceServiceClient(conn)
+	infer := func(n int) error {
+		x := &pb.ModelInferRequest_InferInputTensor{Name: "x", Datatype: "FP32", Shape: []int64{int64(n)}}
+		a, err := c.ModelInfer(t.Context(), &pb.ModelInferRequest{ModelName: "neg",
+			RawInputContents: [][]byte{make([]byte, 4*n)}, Inputs: []*pb.ModelInferRequest_InferInputTensor{x}})
+		if err == nil && len(a.RawOutputContents[0]) != 4*n {
+			t.Errorf("%d bytes for %d numbers", len(a.RawOutputContents[0]), n)
+		}
+		return err
+	}
+	const large = 1 << 20
+	refused := func(when string, n int) {
+		t.Helper()
+		if err := infer(n); status.Code(err) != codes.ResourceExhausted {
+			t.Errorf("%s, %d numbers: %v; want RESOURCE_EXHAUSTED", when, n, err)
+		}
+	}
+	if err := infer(16); err != nil {
+		t.Fatal(err)
+	}
+	refused("before", large)
+	var all sync.WaitGroup
+	stop := make(chan struct{})
+	for range 2 {
+		all.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				if err := infer(3); err != nil {
+					t.Errorf("while the model is replaced: %v", err)
+					return
+				}
+			}
+		})
+	}
+	if err := s.Put(Artifact{Name: "neg", Runner: of("large", large)}); err != nil {
+		t.Fatal(err)
+	}
+	for { // until the client has learned that it must connect again
+		err := infer(large)
+		if err == nil {
+			break
+		}
+		if status.Code(err) != codes.ResourceExhausted {
+			t.Fatal(err)
+		}
+	}
+	close(stop)
+	all.Wait()
+	refused("after", 20*large)
+	if err := s.Put(Artifact{Name: "neg", Runner: of("small again", 16)}); err != nil {
+		t.Fatal(err)
+	}
+	if err := infer(16); err != nil {
+		t.Error(err)
+	}
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("ended with %v", err)
 	}
 }
 

@@ -50,6 +50,7 @@ type Service struct {
 	models   map[string]*model
 	waiting  int
 	draining bool
+	put      func() // called after Put; may be nil
 }
 
 type model struct {
@@ -85,7 +86,13 @@ func (s *Service) Put(a Artifact) error {
 		return diag.New(diag.Usage, a.Name, "has no method without a state, so requests cannot run it")
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer func() {
+		put := s.put
+		s.mu.Unlock()
+		if put != nil {
+			put()
+		}
+	}()
 	var old *loaded
 	maps.DeleteFunc(s.models, func(_ string, m *model) bool {
 		if m.of.name == a.Name {
@@ -105,6 +112,17 @@ func (s *Service) Put(a Artifact) error {
 		old.uses.Replaced()
 	}
 	return nil
+}
+
+// onPut lets f be called after every Put, until the result is called.
+func (s *Service) onPut(f func()) (end func()) {
+	set := func(f func()) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.put = f
+	}
+	set(f)
+	return func() { set(nil) }
 }
 
 // Methods lists the methods of a model that can be served: those that keep no state.

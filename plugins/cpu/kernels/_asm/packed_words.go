@@ -30,6 +30,10 @@ func genPackedWords(v vec) {
 		{"integerWords32Nibbles", 32, false, []wordRun{{quads: 8, weight: 1}, {quads: 8, excess: true, weight: 16}}},
 	} {
 		p.write()
+		p.few()
+	}
+	for rows := 2; rows <= 4; rows++ {
+		fewRowsQ8(rows)
 	}
 }
 

@@ -101,20 +101,25 @@ func (x *packedStrips) Do(lo, hi, _ int) {
 // from memory for the first row of A, and from a cache for the others. A single row of A needs only one strip, which is
 // read in the longest streams.
 func (g *GemmArgs) eachStrip(lo, hi int, dot func(m int, dst []float32, w []byte, stride int)) {
-	b := g.B
-	values, size := b.Kind.Values(), b.Kind.Size()
-	row, stride := g.K/values*size, g.LDB/values*size
-	rows := b.Bytes[b.Start/values*size:]
 	strip := g.dotStrip()
 	if g.M == 1 {
 		strip = hi - lo
 	}
 	for ; lo < hi; lo += strip {
 		n := min(strip, hi-lo)
+		w, stride := g.columnsAt(lo, n)
 		for m := range g.M {
-			dot(m, g.C[m*g.LDC+lo:][:n], rows[lo*stride:(lo+n-1)*stride+row], stride)
+			dot(m, g.C[m*g.LDC+lo:][:n], w, stride)
 		}
 	}
+}
+
+// columnsAt returns the rows of packed weights for n columns of C, and the bytes from one to the next.
+func (g *GemmArgs) columnsAt(lo, n int) (w []byte, stride int) {
+	values, size := g.B.Kind.Values(), g.B.Kind.Size()
+	stride = g.LDB / values * size
+	rows := g.B.Bytes[g.B.Start/values*size:]
+	return rows[lo*stride : (lo+n-1)*stride+g.K/values*size], stride
 }
 
 // rounding is the state of GemmRounded. It keeps its memory from call to call.
@@ -138,7 +143,7 @@ func PackedScratch(p *pool.Pool, d dtype.DType, m, k int) pool.Size {
 	integers := int64(rows*k) + pool.SizeOf[float32](3*rows*groups) + roundedRowBytes(mostDotRows, k)
 	f := On(p.Set).integerFormats[d]
 	worker := f.scratch(k, groups)
-	if f.transposes {
+	if f.few[1] > 0 {
 		worker = max(worker, f.fewScratch(m))
 	}
 	return pool.Size{Other: max(floats, integers), Worker: worker}

@@ -51,8 +51,8 @@ func BenchmarkPackedCached(b *testing.B) {
 				run("f32", func() { dot(dst, w, stride, arranged, sums) }, row)
 			}
 			if dot := On(s).dotBytes[d].dot; dot != nil {
-				r := roundedRow{make([]int8, k), make([]float32, k/32), make([]float32, k/32), make([]float32, k/16),
-					make([]int32, k/4)}
+				r := roundedRow{q: make([]int8, k), scale: make([]float32, k/32), sums: make([]float32, k/32),
+					halves: make([]float32, k/16), excess: make([]int32, k/4)}
 				On(s).roundRow(r.q, r.scale, r.halves, x)
 				run("q8", func() { dot(dst, w, stride, &r) }, row)
 			}

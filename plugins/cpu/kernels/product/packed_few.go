@@ -5,7 +5,6 @@ import (
 
 	"github.com/rlx-go/rlx/plugins/cpu/kernels/isa"
 	"github.com/rlx-go/rlx/plugins/cpu/kernels/pool"
-	"github.com/rlx-go/rlx/plugins/cpu/kernels/vec"
 )
 
 // Products of packed weights with few rows of rounded activations, as they occur when a server computes a token for
@@ -14,25 +13,21 @@ import (
 // computed transposed, from weights as unpack leaves them, or even as they are stored, and from activations that are
 // transposed once.
 
-// fewRows is the largest number of rows for which this way is faster than multiplyIntegers.
+// fewRows is the largest number of rows for which this way is faster than multiplyIntegers, of all formats.
 const fewRows = 64
 
 // fewDepth is the number of values along k that are unpacked at a time. Those of 16 columns stay in the first-level
 // cache.
 const fewDepth = 2048
 
-// fewStride is the distance between unpacked columns. It is no multiple of 4096, so that columns do not share cache
-// sets.
-const fewStride = fewDepth + 64
+// fewStride returns the distance between unpacked columns, in bytes. It is no multiple of 4096, so that columns do not
+// share cache sets.
+func (f integerFormat) fewStride() int { return fewDepth*f.width() + 64 }
 
-// multipliesFew reports whether multiplyFew computes the product. Up to packedDotRows rows are slower than products of
-// single rows if the weights must be unpacked.
+// multipliesFew reports whether multiplyFew computes the product.
 func (g *GemmArgs) multipliesFew(s *isa.Set) bool {
-	f, least := On(s).integerFormats[g.B.Kind], packedDotRows+1
-	if f.scales != nil {
-		least = 2
-	}
-	return f.transposes && g.M >= least && g.M <= fewRows && g.Precision == Float32 && g.K > 0 &&
+	few := On(s).integerFormats[g.B.Kind].few
+	return few[1] > 0 && g.M >= few[0] && g.M <= few[1] && g.Precision == Float32 && g.K > 0 &&
 		multipliesPacked(s, g.B.Kind)
 }
 
@@ -48,7 +43,8 @@ func (f integerFormat) fewScratch(m int) int64 {
 	const side = integerSide
 	scales := side * fewDepth / f.group
 	blocks := (min(m, fewRows) + side - 1) / side
-	return pool.FloatBytes(side*fewStride/4, scales, scales, scales, scales, blocks*side*side, side*side, 2*side*side)
+	return pool.FloatBytes(side*f.fewStride()/4, scales, scales, scales, scales, blocks*side*side, side*side,
+		2*side*side)
 }
 
 // fewStrips multiplies all rows by panels of 16 columns.
@@ -64,7 +60,7 @@ func (x *fewStrips) Do(lo, hi, w int) {
 	f := On(s).integerFormats[g.B.Kind]
 	k, blocks := g.K, (g.M+side-1)/side
 	values, size, scales := g.B.Kind.Values(), g.B.Kind.Size(), side*fewDepth/f.group
-	u := fewColumns{g, f, int8sOf(sc.Floats(side * fewStride / 4)), sc.Floats(scales), sc.Floats(scales)}
+	u := fewColumns{g, f, int8sOf(sc.Floats(side * f.fewStride() / 4)), sc.Floats(scales), sc.Floats(scales)}
 	dw, low := sc.Floats(scales), sc.Floats(scales)
 	acc, across, room := sc.Floats(blocks*side*side), sc.Floats(side*side), sc.Floats(2*side*side)
 	for t := lo; t < hi; t++ {
@@ -86,11 +82,12 @@ func (x *fewStrips) Do(lo, hi, w int) {
 				if f.lows {
 					columnsOf(s, low, u.low, groups)
 				}
-				r.a, r.lda, r.stepA = u.q, fewStride, f.group
+				r.a, r.lda, r.stepA = u.q, f.fewStride(), f.group*f.width()
 			}
 			next := x.ahead(t, hi, from+depth)
 			for b := range blocks {
 				at, n := (b*k/f.group+first)*side, groups*side
+				r.columns, r.sums = min(side, g.M-b*side), x.x.sums[at:][:n]
 				r.ahead, r.b, r.dw = next, x.x.tiles[(b*k+from)*side:][:depth*side], x.x.dx[at:][:n]
 				if f.lows {
 					r.xs, r.low = low[:n], x.x.xs[at:][:n]
@@ -101,7 +98,7 @@ func (x *fewStrips) Do(lo, hi, w int) {
 			}
 		}
 		for b := range blocks {
-			vec.On(s).Transpose(across, side, acc[b*side*side:], side, side, side)
+			columnsOf(s, across, acc[b*side*side:][:side*side], side)
 			for i := range min(side, g.M-b*side) {
 				copy(g.C[(b*side+i)*g.LDC+j:][:cols], across[i*side:])
 			}
@@ -118,7 +115,7 @@ func signed(w []byte) []int8 {
 type fewColumns struct {
 	g          *GemmArgs
 	f          integerFormat
-	q          []int8    // [16 columns][fewStride]
+	q          []int8    // [16 columns][f.fewStride()]
 	scale, low []float32 // [16 columns][groups]
 }
 
@@ -127,7 +124,8 @@ func (u *fewColumns) unpack(j, from, depth, cols int) {
 	b, groups := u.g.B, depth/u.f.group
 	values, size := b.Kind.Values(), b.Kind.Size()
 	for i := range integerSide {
-		q, scale, low := u.q[i*fewStride:][:depth], u.scale[i*groups:][:groups], u.low[i*groups:][:groups]
+		q := u.q[i*u.f.fewStride():][:depth*u.f.width()]
+		scale, low := u.scale[i*groups:][:groups], u.low[i*groups:][:groups]
 		if i < cols {
 			at := (b.Start + (j+i)*u.g.LDB + from) / values * size
 			u.f.unpack(q, scale, low, b.Bytes[at:][:depth/values*size])

@@ -27,8 +27,11 @@ type integerFormat struct {
 	excess int
 	// nibbles: unpack splits the 32 integers of a group into 32 times q&15, then 32 times q>>4 + excess.
 	nibbles bool
-	// transposes: multiply takes groupProduct.lda
-	transposes bool
+	// dots is the largest number of rows that are multiplied one by one, by byteDot.
+	dots int
+	// few has the smallest and the largest number of rows of products that multiplyFew computes; zeros: none. Then
+	// multiply takes groupProduct.lda.
+	few [2]int
 	// scales sets dst, [blocks][16], to the scales of blocks in 16 rows of w, stride bytes apart. The integers of such
 	// blocks are multiplied in place. nil: they need unpacking.
 	scales   func(dst []float32, w []byte, stride, blocks int)
@@ -52,6 +55,7 @@ type groupProduct struct {
 	rows, groups, group int         // rows in use, at most 16; number of groups; values in a group
 	a                   []int8      // [groups][16 rows][group], or, if lda is not 0, [16 rows][lda]
 	lda, stepA          int         // if lda is not 0: bytes from row to row, and from group to group
+	columns             int         // in use, at most 16; only if lda is not 0
 	ahead               groupsAhead // what is prefetched; only if lda is not 0
 	// [groups][16 rows]: corrects for the number that is added to b: -128 times the sum of a for VNNI, else quadExcess
 	sums   []int32

@@ -25,10 +25,11 @@ func (f integerFormat) unpackedBy(d dtype.DType, unpack unpackAsm) integerFormat
 }
 
 // signedIntegers returns the formats of all packed types, without excess. The routines that unpack need no more than
-// AVX2. See integerFormat for transposes.
-func signedIntegers(multiply func(r groupProduct), transposes bool) map[dtype.DType]integerFormat {
+// AVX2. See integerFormat for few.
+func signedIntegers(multiply func(r groupProduct), few [2]int) map[dtype.DType]integerFormat {
 	unpackOf := func(d dtype.DType, group int, lows bool, unpack unpackAsm) integerFormat {
-		return integerFormat{group: group, lows: lows, multiply: multiply, transposes: transposes}.unpackedBy(d, unpack)
+		f := integerFormat{group: group, lows: lows, multiply: multiply, dots: packedDotRows, few: few}
+		return f.unpackedBy(d, unpack)
 	}
 	return map[dtype.DType]integerFormat{
 		dtype.Q4_0: unpackOf(dtype.Q4_0, 32, false, unpackQ4_0), dtype.Q4_1: unpackOf(dtype.Q4_1, 32, true, unpackQ4_1),
@@ -51,8 +52,9 @@ var integerTileConfig = [2][64]byte{
 
 // integersInTiles returns the formats of all packed types, for products in tiles.
 func integersInTiles() map[dtype.DType]integerFormat {
-	all := signedIntegers(multiplyIntegersAMX, true)
+	all := signedIntegers(multiplyIntegersAMX, [2]int{packedDotRows + 1, fewRows})
 	f := all[dtype.Q8_0]
+	f.few[0] = 2 // its weights need no unpacking
 	f.scales = func(dst []float32, w []byte, stride, blocks int) {
 		_, _ = dst[blocks*integerSide-1], w[(integerSide-1)*stride+blocks*dtype.Q8_0.Size()-1]
 		scalesQ8_0(&dst[0], &w[0], stride, blocks)
@@ -98,7 +100,7 @@ type dotBytesAsm = func(dst *float32, lead int, w *byte, gap, stride, rows int, 
 
 // dotBytesOf returns the byteDot of a routine. See byteDot for excess.
 func dotBytesOf(d dtype.DType, excess int32, f dotBytesAsm) byteDot {
-	return byteDot{excess, func(dst []float32, w []byte, stride int, x *roundedRow) {
+	return byteDot{excess: excess, dot: func(dst []float32, w []byte, stride int, x *roundedRow) {
 		if len(dst) == 0 {
 			return
 		}
@@ -119,7 +121,7 @@ func dotBytesOf(d dtype.DType, excess int32, f dotBytesAsm) byteDot {
 // dotBytesAVX2Set returns the routines for AVX2. Most of them move the sign of a weight to its activation, so they have
 // no excess.
 func dotBytesAVX2Set() map[dtype.DType]byteDot {
-	return map[dtype.DType]byteDot{
+	all := map[dtype.DType]byteDot{
 		dtype.Q8_0:   dotBytesOf(dtype.Q8_0, 0, dotBytesQ8_0AVX2),
 		dtype.Q4_0:   dotBytesOf(dtype.Q4_0, 8, dotBytesQ4_0AVX2),
 		dtype.Q4_1:   dotBytesOf(dtype.Q4_1, 0, dotBytesQ4_1AVX2),
@@ -135,6 +137,19 @@ func dotBytesAVX2Set() map[dtype.DType]byteDot {
 		dtype.IQ4_XS: dotBytesOf(dtype.IQ4_XS, 0, dotBytesIQ4_XSAVX2),
 		dtype.MXFP4:  dotBytesOf(dtype.MXFP4, 0, dotBytesMXFP4AVX2),
 	}
+	f := all[dtype.Q8_0]
+	f.together = dotTogetherQ8_0
+	all[dtype.Q8_0] = f
+	return all
+}
+
+func dotTogetherQ8_0(dst []float32, ldc, columns int, w []byte, stride int, x *roundedRow, rows int) {
+	blocks := len(x.allScale) / rows
+	_, _ = dst[(rows-1)*ldc+columns-1], w[(columns-1)*stride+blocks*dtype.Q8_0.Size()-1]
+	_ = x.allQ[blocks*rows*32-1]
+	f := [...]func(dst *float32, ldc int, w *byte, stride, pairs int, x *int8, dx *float32, blocks int){
+		2: dotRows2Q8_0, 3: dotRows3Q8_0, 4: dotRows4Q8_0}[rows]
+	f(&dst[0], ldc, &w[0], stride, columns/2, &x.allQ[0], &x.allScale[0], blocks)
 }
 
 // dotBytesVNNISet returns the routines for VNNI and VBMI. They add 128 to signed weights, because VPDPBUSD takes one

@@ -1,6 +1,7 @@
 package product
 
 import (
+	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/quant"
 	"github.com/rlx-go/rlx/plugins/cpu/kernels/isa"
 	"github.com/rlx-go/rlx/plugins/cpu/kernels/pool"
@@ -14,6 +15,9 @@ type byteDot struct {
 	excess int32
 	// dot sets dst[r] to the dot product of x and row r of w. Rows start stride bytes apart.
 	dot func(dst []float32, w []byte, stride int, x *roundedRow)
+	// together, if not nil, does the same for 2 to 4 rows of activations, of which x is the first, and an even number
+	// of rows of w: so many of rows ldc apart in dst. The bits are those of dot.
+	together func(dst []float32, ldc, columns int, w []byte, stride int, x *roundedRow, rows int)
 }
 
 // roundedRow is a row of activations, rounded to bytes: groups of 32 values q*scale.
@@ -24,28 +28,35 @@ type roundedRow struct {
 	halves []float32 // sums of 16 activations
 	// -byteDot.excess times the sum of 4 integers: the 32-bit sums of products start with these. Arbitrary if that is 0
 	excess []int32
+
+	// q and scale of this row and those after it, for byteDot.together: [k/32][rows][32] and [k/32][rows]. Only the
+	// first row of each part has them.
+	allQ     []int8
+	allScale []float32
 }
 
-// mostDotRows is the largest result of dotRows.
-const mostDotRows = 8
+// mostTogether is the largest number of rows for byteDot.together.
+const mostTogether = 4
 
-// dotRows returns the largest number of rows of rounded activations that are multiplied one by one. Integers that are
-// unpacked to two bytes take so long to unpack that this is faster for more rows.
-func (f integerFormat) dotRows() int {
-	if f.nibbles {
-		return mostDotRows
+// eachPart divides m rows, at least 2, into parts for byteDot.together.
+func eachPart(m int, f func(first, rows int)) {
+	parts := (m + mostTogether - 1) / mostTogether
+	for i := range parts {
+		f(i*m/parts, (i+1)*m/parts-i*m/parts)
 	}
-	return packedDotRows
 }
+
+// mostDotRows is the largest integerFormat.dots.
+const mostDotRows = 8
 
 // roundedRowBytes returns the memory of so many rounded rows.
 func roundedRowBytes(rows, k int) int64 {
-	return int64(rows) * (int64(2*k) + pool.SizeOf[float32](3*k/integerSide))
+	return int64(rows) * (int64(3*k) + pool.SizeOf[float32](3*k/integerSide+k/quant.Group))
 }
 
 // dotsRounded reports whether a product multiplies rows of rounded activations by packed weights as they are stored.
 func (g *GemmArgs) dotsRounded(s *isa.Set) bool {
-	most := On(s).integerFormats[g.B.Kind].dotRows()
+	most := On(s).integerFormats[g.B.Kind].dots
 	return g.M <= most && g.K > 0 && g.Precision == Float32 && On(s).dotBytes[g.B.Kind].dot != nil &&
 		!g.multipliesFew(s)
 }
@@ -78,6 +89,23 @@ func (x *rounding) roundRows(p *pool.Pool, g *GemmArgs) {
 			r.excess[i] = -excess * (int32(q[0]) + int32(q[1]) + int32(q[2]) + int32(q[3]))
 		}
 	}
+	if g.M > 1 && On(s).dotBytes[dtype.Q8_0].together != nil { // products of other types may share the rows
+		gather(x.rows, g.M)
+	}
+}
+
+// gather sets allQ and allScale of m rows.
+func gather(rows []roundedRow, m int) {
+	eachPart(m, func(first, n int) {
+		x, k := &rows[first], len(rows[first].q)
+		x.allQ, x.allScale = pool.Sized(x.allQ, n*k), pool.Sized(x.allScale, n*k/quant.Group)
+		for i := range n {
+			for b, d := range rows[first+i].scale {
+				x.allScale[b*n+i] = d
+				copy(x.allQ[(b*n+i)*quant.Group:], rows[first+i].q[b*quant.Group:][:quant.Group])
+			}
+		}
+	})
 }
 
 type byteStrips struct {
@@ -87,6 +115,22 @@ type byteStrips struct {
 }
 
 func (x *byteStrips) Do(lo, hi, _ int) {
-	dot := On(x.p.Set).dotBytes[x.g.B.Kind].dot
-	x.g.eachStrip(lo, hi, func(m int, dst []float32, w []byte, stride int) { dot(dst, w, stride, &x.rows[m]) })
+	g, dot := &x.g, On(x.p.Set).dotBytes[x.g.B.Kind]
+	if dot.together == nil || g.M == 1 {
+		g.eachStrip(lo, hi, func(m int, dst []float32, w []byte, stride int) { dot.dot(dst, w, stride, &x.rows[m]) })
+		return
+	}
+	for strip := g.dotStrip(); lo < hi; lo += strip {
+		n := min(strip, hi-lo)
+		even := n &^ 1
+		w, stride := g.columnsAt(lo, n)
+		eachPart(g.M, func(first, rows int) {
+			if even > 0 {
+				dot.together(g.C[first*g.LDC+lo:], g.LDC, even, w, stride, &x.rows[first], rows)
+			}
+		})
+		for m := 0; m < g.M && even < n; m++ {
+			dot.dot(g.C[m*g.LDC+lo+even:][:1], w[even*stride:], stride, &x.rows[m])
+		}
+	}
 }

@@ -42,7 +42,7 @@ func integerFormatsNEON() map[dtype.DType]integerFormat {
 
 func unpackOf(d dtype.DType, group int, lows bool,
 	f func(q *int8, scale, low *float32, w *byte, blocks int)) integerFormat {
-	return integerFormat{group: group, lows: lows, multiply: multiplyIntegersNEON,
+	return integerFormat{group: group, lows: lows, dots: packedDotRows, multiply: multiplyIntegersNEON,
 		unpack: func(q []int8, scale, low []float32, w []byte) {
 			blocks := len(q) / d.Values()
 			if blocks == 0 {

@@ -63,12 +63,28 @@ func unpackUnsignedMXFP4(q *int8, scale *float32, low *float32, w *byte, blocks 
 //go:noescape
 func integerWords16(room *byte, sums *int32, fours int, groups int, a *int8, b *int8, dx *float32, xs *float32, dw *float32, low *float32, c *float32, ldc int, resume int)
 
+// fewWords16 sets C, of 16 rows and 8*halves columns, to the sum over groups of dx*dw*(a·b).
+// Rows of a, of weights, are lda bytes apart, and groups of 16 bytes step bytes. b is [groups][4][16 columns][4].
+// dx and xs are [groups][16 rows], dw, low and sums [groups][16 columns]; sums has two int16, see quadExcess. C is [16][16]. With
+// resume, the result is added to C. groups > 0, halves is 1 or 2.
+//
+//go:noescape
+func fewWords16(sums *int32, halves int, groups int, a *int8, b *int8, lda int, step int, dx *float32, xs *float32, dw *float32, low *float32, c *float32, resume int)
+
 // integerWords16Low sets C, of 4*fours rows and 16 columns, to the sum over groups of dx*dw*(a·b) - xs*low.
 // a is [groups][16 rows][16], b [groups][4][16 columns][4]. dx and xs are [groups][16 rows], dw and low [groups][16 columns].
 // sums is [groups][16 rows]: two int16, see quadExcess. room has 2048 bytes. With resume, the result is added to C. groups > 0, 0 < fours <= 4.
 //
 //go:noescape
 func integerWords16Low(room *byte, sums *int32, fours int, groups int, a *int8, b *int8, dx *float32, xs *float32, dw *float32, low *float32, c *float32, ldc int, resume int)
+
+// fewWords16Low sets C, of 16 rows and 8*halves columns, to the sum over groups of dx*dw*(a·b) - xs*low.
+// Rows of a, of weights, are lda bytes apart, and groups of 16 bytes step bytes. b is [groups][4][16 columns][4].
+// dx and xs are [groups][16 rows], dw, low and sums [groups][16 columns]; sums has two int16, see quadExcess. C is [16][16]. With
+// resume, the result is added to C. groups > 0, halves is 1 or 2.
+//
+//go:noescape
+func fewWords16Low(sums *int32, halves int, groups int, a *int8, b *int8, lda int, step int, dx *float32, xs *float32, dw *float32, low *float32, c *float32, resume int)
 
 // integerWords32 sets C, of 4*fours rows and 16 columns, to the sum over groups of dx*dw*(a·b).
 // a is [groups][16 rows][32], b [groups][8][16 columns][4]. dx and xs are [groups][16 rows], dw and low [groups][16 columns].
@@ -77,12 +93,28 @@ func integerWords16Low(room *byte, sums *int32, fours int, groups int, a *int8, 
 //go:noescape
 func integerWords32(room *byte, sums *int32, fours int, groups int, a *int8, b *int8, dx *float32, xs *float32, dw *float32, low *float32, c *float32, ldc int, resume int)
 
+// fewWords32 sets C, of 16 rows and 8*halves columns, to the sum over groups of dx*dw*(a·b).
+// Rows of a, of weights, are lda bytes apart, and groups of 32 bytes step bytes. b is [groups][8][16 columns][4].
+// dx and xs are [groups][16 rows], dw, low and sums [groups][16 columns]; sums has two int16, see quadExcess. C is [16][16]. With
+// resume, the result is added to C. groups > 0, halves is 1 or 2.
+//
+//go:noescape
+func fewWords32(sums *int32, halves int, groups int, a *int8, b *int8, lda int, step int, dx *float32, xs *float32, dw *float32, low *float32, c *float32, resume int)
+
 // integerWords32Low sets C, of 4*fours rows and 16 columns, to the sum over groups of dx*dw*(a·b) - xs*low.
 // a is [groups][16 rows][32], b [groups][8][16 columns][4]. dx and xs are [groups][16 rows], dw and low [groups][16 columns].
 // sums is [groups][16 rows]: two int16, see quadExcess. room has 2048 bytes. With resume, the result is added to C. groups > 0, 0 < fours <= 4.
 //
 //go:noescape
 func integerWords32Low(room *byte, sums *int32, fours int, groups int, a *int8, b *int8, dx *float32, xs *float32, dw *float32, low *float32, c *float32, ldc int, resume int)
+
+// fewWords32Low sets C, of 16 rows and 8*halves columns, to the sum over groups of dx*dw*(a·b) - xs*low.
+// Rows of a, of weights, are lda bytes apart, and groups of 32 bytes step bytes. b is [groups][8][16 columns][4].
+// dx and xs are [groups][16 rows], dw, low and sums [groups][16 columns]; sums has two int16, see quadExcess. C is [16][16]. With
+// resume, the result is added to C. groups > 0, halves is 1 or 2.
+//
+//go:noescape
+func fewWords32Low(sums *int32, halves int, groups int, a *int8, b *int8, lda int, step int, dx *float32, xs *float32, dw *float32, low *float32, c *float32, resume int)
 
 // integerWords32Fives sets C, of 4*fours rows and 16 columns, to the sum over groups of dx*dw*(a·b) - xs*low.
 // a is [groups][16 rows][32], b [groups][8][16 columns][4]. dx and xs are [groups][16 rows], dw and low [groups][16 columns].
@@ -91,9 +123,46 @@ func integerWords32Low(room *byte, sums *int32, fours int, groups int, a *int8, 
 //go:noescape
 func integerWords32Fives(room *byte, sums *int32, fours int, groups int, a *int8, b *int8, dx *float32, xs *float32, dw *float32, low *float32, c *float32, ldc int, resume int)
 
+// fewWords32Fives sets C, of 16 rows and 8*halves columns, to the sum over groups of dx*dw*(a·b) - xs*low.
+// Rows of a, of weights, are lda bytes apart, and groups of 32 bytes step bytes. b is [groups][8][16 columns][4].
+// dx and xs are [groups][16 rows], dw, low and sums [groups][16 columns]; sums has two int16, see quadExcess. C is [16][16]. With
+// resume, the result is added to C. groups > 0, halves is 1 or 2.
+//
+//go:noescape
+func fewWords32Fives(sums *int32, halves int, groups int, a *int8, b *int8, lda int, step int, dx *float32, xs *float32, dw *float32, low *float32, c *float32, resume int)
+
 // integerWords32Nibbles sets C, of 4*fours rows and 16 columns, to the sum over groups of dx*dw*(a·b).
 // a is [groups][16 rows][32], b [groups][16][16 columns][4]. dx and xs are [groups][16 rows], dw and low [groups][16 columns].
 // sums is [groups][16 rows]: two int16, see quadExcess. room has 2048 bytes. With resume, the result is added to C. groups > 0, 0 < fours <= 4.
 //
 //go:noescape
 func integerWords32Nibbles(room *byte, sums *int32, fours int, groups int, a *int8, b *int8, dx *float32, xs *float32, dw *float32, low *float32, c *float32, ldc int, resume int)
+
+// fewWords32Nibbles sets C, of 16 rows and 8*halves columns, to the sum over groups of dx*dw*(a·b).
+// Rows of a, of weights, are lda bytes apart, and groups of 64 bytes step bytes. b is [groups][8][16 columns][4].
+// dx and xs are [groups][16 rows], dw, low and sums [groups][16 columns]; sums has two int16, see quadExcess. C is [16][16]. With
+// resume, the result is added to C. groups > 0, halves is 1 or 2.
+//
+//go:noescape
+func fewWords32Nibbles(sums *int32, halves int, groups int, a *int8, b *int8, lda int, step int, dx *float32, xs *float32, dw *float32, low *float32, c *float32, resume int)
+
+// dotRows2Q8_0 sets dst[m*ldc+r] to the dot product of row m of x and the row at w+r*stride, for m < 2 and r < 2*pairs.
+// x is [blocks][2][32], and dx [blocks][2] has their scales. blocks is the number of blocks in a row. stride counts
+// bytes. pairs and blocks > 0.
+//
+//go:noescape
+func dotRows2Q8_0(dst *float32, ldc int, w *byte, stride int, pairs int, x *int8, dx *float32, blocks int)
+
+// dotRows3Q8_0 sets dst[m*ldc+r] to the dot product of row m of x and the row at w+r*stride, for m < 3 and r < 2*pairs.
+// x is [blocks][3][32], and dx [blocks][3] has their scales. blocks is the number of blocks in a row. stride counts
+// bytes. pairs and blocks > 0.
+//
+//go:noescape
+func dotRows3Q8_0(dst *float32, ldc int, w *byte, stride int, pairs int, x *int8, dx *float32, blocks int)
+
+// dotRows4Q8_0 sets dst[m*ldc+r] to the dot product of row m of x and the row at w+r*stride, for m < 4 and r < 2*pairs.
+// x is [blocks][4][32], and dx [blocks][4] has their scales. blocks is the number of blocks in a row. stride counts
+// bytes. pairs and blocks > 0.
+//
+//go:noescape
+func dotRows4Q8_0(dst *float32, ldc int, w *byte, stride int, pairs int, x *int8, dx *float32, blocks int)

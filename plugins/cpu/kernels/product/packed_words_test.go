@@ -103,7 +103,7 @@ func TestIntegerSets(t *testing.T) {
 			var want []float32
 			first := ""
 			for _, s := range isa.Available() {
-				if !multipliesPacked(s, d) {
+				if !multipliesPacked(s, d) || size[0] <= On(s).integerFormats[d].dots { // those add in another order
 					continue
 				}
 				got := roundedProduct(t, s, d, size[0], size[1], size[2])
@@ -157,4 +157,53 @@ func roundedProductOn(t *testing.T, p *pool.Pool, d dtype.DType, m, n, k int) []
 	GemmRounded(p, &g)
 	kerneltest.Fits(t, p, need, keptPanels(p), fmt.Sprintf("%s, %v, %d rows", p.Set.Name, d, m))
 	return c
+}
+
+// TestDotsTogether checks that products of several rows that are multiplied together with weights have the bits of the
+// products of each row alone, for numbers of rows and columns of all kinds.
+func TestDotsTogether(t *testing.T) {
+	for _, s := range isa.Available() {
+		for d, dot := range On(s).dotBytes {
+			if dot.together == nil {
+				continue
+			}
+			for _, size := range [][2]int{{1, 32}, {2, 64}, {31, 96}, {77, 544}} { // columns, k
+				n, k := size[0], size[1]
+				for m := 2; m <= On(s).integerFormats[d].dots; m++ {
+					rng := rand.New(rand.NewPCG(uint64(m), uint64(k)))
+					x, w := make([]float32, m*k), make([]byte, n*k/d.Values()*d.Size())
+					for i := range x {
+						x[i] = rng.Float32()*4 - 2
+					}
+					for i := range 32 { // a group of zeros, and one with a large element
+						x[i] = 0
+					}
+					x[len(x)-1] = 1e30
+					quant.Random(w, d, rng.Uint32)
+					for i := range d.Size() - 2 { // the most negative integers
+						w[2+i] = 0x80
+					}
+					p := kerneltest.NewPool(t, 1, s.Name)
+					multiply := func(m int, x []float32) []float32 {
+						c := make([]float32, m*(n+3))
+						g := GemmArgs{M: m, N: n, K: k, A: x, LDA: k, B: stored.Packed(d, w), LDB: k, TransB: true,
+							C: c, LDC: n + 3}
+						kerneltest.Reserve(t, p, PackedScratch(p, d, m, k).With(g.ScratchSize(p)))
+						GemmRounded(p, &g)
+						return c
+					}
+					got := multiply(m, x)
+					for i := range m {
+						want := multiply(1, x[i*k:][:k])
+						for j, v := range want {
+							if got[i*(n+3)+j] != v && (v == v || got[i*(n+3)+j] == got[i*(n+3)+j]) {
+								t.Fatalf("%s, %v, %dx%dx%d: element %d,%d is %v; alone %v", s.Name, d, m, n, k, i, j,
+									got[i*(n+3)+j], v)
+							}
+						}
+					}
+				}
+			}
+		}
+	}
 }
