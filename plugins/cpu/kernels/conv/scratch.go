@@ -47,6 +47,11 @@ func (g *Args) ScratchSize(p *pool.Pool) pool.Size {
 		more.Other = r.Other
 		r = r.With(more).With(c.fewSize())
 	}
+	if c.byWinograd() {
+		more := c.winogradScratch()
+		more.Other += r.Other
+		r = r.With(more)
+	}
 	if g.Transposed { // see convolution.disjoint
 		one := product.GemmArgs{M: g.In[2], N: g.Kernel[2] * g.Cout, K: g.Cin, Batch: g.In[1]}
 		gemm := one.ScratchSize(p)
