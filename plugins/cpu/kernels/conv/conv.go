@@ -132,8 +132,9 @@ type convolution struct {
 	// depths that taps read, and their distance; maximum number of products for an element of a phase
 	planes, apart, deep int
 	band                band
-	fill                float32 // the value of padding
-	at                  []int   // where each tap of a band begins to read
+	fill                float32      // the value of padding
+	at                  []int        // where each tap of a band begins to read
+	masks               [3][]float32 // see alongLines
 }
 
 // A phase is a set of elements of the result that are computed from the same taps of the kernel: the elements start +

@@ -20,6 +20,9 @@ func TestConvScratch(t *testing.T) {
 		if i%4 == 1 {
 			g = drawWinograd(r)
 		}
+		if i%4 == 2 {
+			g = drawLines(r)
+		}
 		g.Out = make([]float32, g.N*elementwise.Volume(g.OutSize())*g.Cout)
 		larger := *g // memory for a larger convolution must suffice
 		larger.N, larger.In[2] = g.N+r.IntN(2), g.In[2]+r.IntN(2)*40
