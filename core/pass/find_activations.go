@@ -244,3 +244,23 @@ func findSigmoid(n *ir.Node) func(lookup func(*ir.Node) *ir.Node) *ir.Node {
 	}
 	return func(lookup func(*ir.Node) *ir.Node) *ir.Node { return op.Sigmoid(lookup(x)) }
 }
+
+// findClamp recognises min(max(x, low), high), and max(min(x, high), low) if low is not above high.
+func findClamp(n *ir.Node) func(lookup func(*ir.Node) *ir.Node) *ir.Node {
+	x, high, ok := otherThan(n, op.MinDef)
+	inner := op.MaxDef
+	if !ok {
+		if x, high, ok = otherThan(n, op.MaxDef); !ok {
+			return nil
+		}
+		inner = op.MinDef
+	}
+	x, low, ok := otherThan(x, inner)
+	if inner == op.MinDef {
+		low, high = high, low
+	}
+	if !ok || !x.Type.Equal(n.Type) || math.IsNaN(low) || math.IsNaN(high) || inner == op.MinDef && !(low <= high) {
+		return nil
+	}
+	return func(lookup func(*ir.Node) *ir.Node) *ir.Node { return op.Clamp(lookup(x), low, high) }
+}

@@ -20,7 +20,7 @@ func findOps(c *context, g *ir.Graph) (*ir.Graph, error) {
 		rule string
 		find func(n *ir.Node) func(lookup func(*ir.Node) *ir.Node) *ir.Node
 	}{
-		{"activation", findActivation}, {"sigmoid", findSigmoid},
+		{"activation", findActivation}, {"sigmoid", findSigmoid}, {"clamp", findClamp},
 		{"layer-norm", findShiftedNorm}, {"norm", findNorm}, {"l2-norm", findL2Norm},
 		{"rope", c.findRope}, {"roll", findRoll},
 	}

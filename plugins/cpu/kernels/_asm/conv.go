@@ -18,6 +18,8 @@ func genConv(v vec) {
 	stencil(v, false, 2)
 	stencil(v, true, 1)
 	stencilPixels(v)
+	stencilLines(v, 1)
+	stencilLines(v, 2)
 }
 
 // gatherRows writes the routine that gathers a vector of each row by indices, with zeros for negative ones.
@@ -432,4 +434,132 @@ func stencilPixels(v vec) {
 	Label("end")
 	VZEROUPPER()
 	RET()
+}
+
+// stencilLines writes the routine that computes stencils of several lines of an image, of whole vectors. With a step of
+// 2 it reads every second element. Masks remove what taps read before and after a line.
+func stencilLines(v vec, step int) {
+	name, read, more := "stencilLines"+v.name, "i", ""
+	if step == 2 {
+		name, read, more = "stencilEvenLines"+v.name, "2*i", " It reads one element more."
+	}
+	TEXT(name, NOSPLIT, "func(dst *float32, ldd int, src *float32, lds int, at *int, taps int, w *float32, bias float32,"+
+		" first, last, inner *float32, blocks, lines int)")
+	Doc(name + " is dst[l*ldd+i] = bias + sum_t w[t]*(src[l*lds+at[t]+" + read + "] & mask) for l < lines and i <" +
+		" blocks*lanes, t in order, in ascending order of l. The mask of the first vector is first[t*lanes+i], that of the" +
+		" last one last[t*lanes+i%lanes], and of both both; inner has only ones. taps, blocks and lines > 0." + more)
+	Pragma("noescape")
+	dst := Load(Param("dst"), GP64())
+	src := Load(Param("src"), GP64())
+	lines := Load(Param("lines"), GP64())
+	spread := v.broadcast("bias")
+	var evens VecVirtual
+	if step == 2 && v.wide() {
+		evens = v.load(evenLanes())
+	}
+	at, w, taps, x, from, to, left := GP64(), GP64(), GP64(), GP64(), GP64(), GP64(), GP64()
+	low, high := GP64(), GP64()
+	Label("line")
+	MOVQ(src, from)
+	MOVQ(dst, to)
+	Load(Param("blocks"), left)
+	Load(Param("first"), low)
+	Label("group")
+	Load(Param("inner"), high)
+	CMPQ(left, Imm(4))
+	JG(LabelRef("more"))
+	Load(Param("last"), high)
+	Label("more")
+	Load(Param("at"), at)
+	Load(Param("taps"), taps)
+	Load(Param("w"), w)
+	for n := 1; n <= 4; n++ {
+		label := strconv.Itoa(n)
+		if n > 1 {
+			Label("group" + label)
+		}
+		if n < 4 {
+			CMPQ(left, Imm(uint64(n)))
+			JNE(LabelRef("group" + strconv.Itoa(n+1)))
+		}
+		acc := v.regs(n)
+		for i := range acc {
+			VMOVAPS(spread, acc[i])
+		}
+		Label("tap" + label)
+		MOVQ(Mem{Base: at}, x)
+		LEAQ(Mem{Base: from, Index: x, Scale: 4}, x)
+		r := v.reg()
+		VBROADCASTSS(Mem{Base: w}, r)
+		for i := range acc {
+			edges := []Register(nil)
+			if i == 0 {
+				edges = append(edges, low)
+			}
+			if i == n-1 {
+				edges = append(edges, high)
+			}
+			m := v.pixels(x, i, step, evens, edges)
+			VFMADD231PS(m, r, acc[i])
+		}
+		for _, p := range []Register{at, w, low, high} {
+			k := v.bytes()
+			switch p {
+			case at:
+				k = 8
+			case w:
+				k = 4
+			}
+			ADDQ(Imm(uint64(k)), p)
+		}
+		DECQ(taps)
+		JNE(LabelRef("tap" + label))
+		for i := range acc {
+			if step == 2 && !v.wide() && i > 0 && i < n-1 {
+				VPERMPD(Imm(0xd8), acc[i], acc[i])
+			}
+			VMOVUPS(acc[i], Mem{Base: to, Disp: i * v.bytes()})
+		}
+		if n < 4 {
+			JMP(LabelRef("next"))
+		}
+	}
+	Load(Param("inner"), low)
+	ADDQ(U32(uint32(4*v.bytes())), to)
+	ADDQ(U32(uint32(4*step*v.bytes())), from)
+	SUBQ(Imm(4), left)
+	JG(LabelRef("group"))
+	Label("next")
+	Load(Param("lds"), x)
+	LEAQ(Mem{Base: src, Index: x, Scale: 4}, src)
+	Load(Param("ldd"), x)
+	LEAQ(Mem{Base: dst, Index: x, Scale: 4}, dst)
+	DECQ(lines)
+	JNE(LabelRef("line"))
+	VZEROUPPER()
+	RET()
+}
+
+// pixels returns vector i of what a tap reads of a line at x, or of every second element. Where there are masks, it
+// applies them. Otherwise, for AVX2, the halves of every second element are not in order.
+func (v vec) pixels(x Register, i, step int, evens VecVirtual, masks []Register) Op {
+	m := Mem{Base: x, Disp: step * i * v.bytes()}
+	if step == 1 && len(masks) == 0 {
+		return m
+	}
+	z := v.load(m)
+	second := Mem{Base: x, Disp: (2*i + 1) * v.bytes()}
+	switch {
+	case step == 2 && v.wide():
+		VPERMT2PS(second, evens, z)
+	case step == 2:
+		VSHUFPS(Imm(0x88), second, z, z)
+		if len(masks) > 0 {
+			VPERMPD(Imm(0xd8), z, z)
+		}
+	}
+	for _, mask := range masks {
+		v.and(Mem{Base: mask}, z, z)
+	}
+	return z
 }

@@ -42,6 +42,7 @@ var parts = map[string]func(vec){
 	"recurrence":      genRecurrence,
 	"scan":            genScan,
 	"images":          genConv,
+	"winograd":        genWinograd,
 	"packed":          genPacked,
 	"packed_decode":   genPackedDecode,
 	"packed_integers": genPackedIntegers,

@@ -57,6 +57,10 @@ func (g *convolution) channels() {
 		p.Share(g.N*g.out[0]*g.out[1], 1+pool.Grain/(g.out[2]*g.Cout), (*convLines)(g))
 		return
 	}
+	if g.byLine() {
+		g.alongLines()
+		return
+	}
 	b := g.channelBands()
 	g.at = g.at[:0]
 	for i := range g.taps {

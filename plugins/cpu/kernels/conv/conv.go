@@ -71,17 +71,28 @@ func Convolve(p *pool.Pool, g *Args) {
 		c.pixels()
 	case c.byChannel():
 		c.channels()
-	case c.few():
-		c.fewRows()
-	case c.merged():
-		c.mergedColumns()
-	case c.banded():
-		c.bands()
+	case c.Packed != nil && c.byWinograd():
+		c.winograd()
+		return
 	default:
-		c.products()
+		c.direct()
 	}
 	if p.Bad.Load() != 0 { // a weight is not finite, and multiplying the padding by it would give NaN
 		p.Share(c.N*c.Cout, 1, (*convDefinition)(c))
+	}
+}
+
+// direct computes the convolution as products of weights and of what they read of x.
+func (g *convolution) direct() {
+	switch {
+	case g.few():
+		g.fewRows()
+	case g.merged():
+		g.mergedColumns()
+	case g.banded():
+		g.bands()
+	default:
+		g.products()
 	}
 }
 
@@ -121,8 +132,9 @@ type convolution struct {
 	// depths that taps read, and their distance; maximum number of products for an element of a phase
 	planes, apart, deep int
 	band                band
-	fill                float32 // the value of padding
-	at                  []int   // where each tap of a band begins to read
+	fill                float32      // the value of padding
+	at                  []int        // where each tap of a band begins to read
+	masks               [3][]float32 // see alongLines
 }
 
 // A phase is a set of elements of the result that are computed from the same taps of the kernel: the elements start +

@@ -125,13 +125,13 @@ func (b *flatCopy) places(g *convolution, at []int, channels int) []int {
 
 // runs appends the runs of elements [m, m+n) of a part that are adjacent in the copy: their places among the elements
 // and in the copy. A run is stored in whole vectors. The next run overwrites the elements stored past its end.
-func (b *flatCopy) runs(g *convolution, runs []int, x *flatPart, m, n, width int) []int {
-	area, lanes := elementwise.Volume(g.out), b.vector
+func (b *flatCopy) runs(out [3]int, runs []int, x *flatPart, m, n, width int) []int {
+	area, lanes := elementwise.Volume(out), b.vector
 	from := 0
 	for i := 0; i < n; {
 		pos := x.first + m + i
-		h, w := pos%area/g.out[2], pos%g.out[2]
-		end := min(n, i+g.out[2]-w)
+		h, w := pos%area/out[2], pos%out[2]
+		end := min(n, i+out[2]-w)
 		from = pos/area*b.image + (h-b.h)*b.line + w - b.w
 		for ; i < end; i += lanes {
 			runs = append(runs, i, from)
@@ -310,7 +310,7 @@ func (g *convolution) packChannels(dst []float32, x *flatPart, b *flatCopy, src 
 	for m := 0; m < x.total; {
 		width := x.width(g.p.Set, x.total-m)
 		cols := min(width, x.total-m)
-		sc.Place = b.runs(g, sc.Place[:0], x, m, cols, width)
+		sc.Place = b.runs(g.out, sc.Place[:0], x, m, cols, width)
 		for k := c * taps; k < (c+n)*taps; {
 			block := k / kb * kb
 			size := min(kb, g.k-block)

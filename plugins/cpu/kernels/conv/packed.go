@@ -13,6 +13,9 @@ type Packed struct {
 	left   []float32 // as the left operand; see convBlocks
 	right  []float32 // as the right operand; see few
 	pixels []float32 // see packPixels
+	// Transformed for Winograd's algorithm, and the largest magnitude. It is infinite if they cannot be used.
+	winograd []float32
+	largest  float64
 	// A weight is not finite, and there is padding: each call computes the convolution by its definition.
 	bad bool
 }
@@ -27,6 +30,12 @@ func (g *Args) PackedSize(p *pool.Pool, varies bool) (n int64) {
 	case c.byChannel():
 		n = pool.FloatBytes(c.pixelWeights())
 	default:
+		if c.byWinograd() {
+			n = pool.FloatBytes(c.winogradSize())
+			if !varies {
+				break
+			}
+		}
 		if few := c.fewElements(); few || varies {
 			n += pool.FloatBytes(c.rightSize())
 			if few && !varies {

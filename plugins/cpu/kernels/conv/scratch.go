@@ -27,8 +27,8 @@ func (g *Args) ScratchSize(p *pool.Pool) pool.Size {
 		r.Shared += pool.FloatBytes(g.Groups*((c.og+nr-1)/nr)*nr*c.k+product.Spill, g.Cout*taps)
 		r.Worker = pool.FloatBytes(high*c.k, high*c.k+product.Spill, high*g.Cout, s.Lanes*product.KBlock, mr*nr)
 	case c.byChannel():
-		r.Worker = max(c.bandScratch(), c.pixelScratch())
-		r.Shared += pool.FloatBytes(c.pixelWeights(), taps)
+		r.Worker = max(c.bandScratch(), c.pixelScratch(), c.lineScratch())
+		r.Shared += pool.FloatBytes(c.pixelWeights(), taps, 3*taps*s.Lanes)
 	default:
 		blocks := (c.og + c.blockRows() - 1) / c.blockRows()
 		r.Shared += pool.FloatBytes(g.Groups * blocks * (c.blockRows()*c.k + product.Spill*taps))
@@ -46,6 +46,11 @@ func (g *Args) ScratchSize(p *pool.Pool) pool.Size {
 		more.Shared += pool.FloatBytes(g.Cout * c.k)
 		more.Other = r.Other
 		r = r.With(more).With(c.fewSize())
+	}
+	if c.byWinograd() {
+		more := c.winogradScratch()
+		more.Other += r.Other
+		r = r.With(more)
 	}
 	if g.Transposed { // see convolution.disjoint
 		one := product.GemmArgs{M: g.In[2], N: g.Kernel[2] * g.Cout, K: g.Cin, Batch: g.In[1]}

@@ -17,6 +17,12 @@ func TestConvScratch(t *testing.T) {
 		if i%4 == 0 {
 			g = drawFew(r)
 		}
+		if i%4 == 1 {
+			g = drawWinograd(r)
+		}
+		if i%4 == 2 {
+			g = drawLines(r)
+		}
 		g.Out = make([]float32, g.N*elementwise.Volume(g.OutSize())*g.Cout)
 		larger := *g // memory for a larger convolution must suffice
 		larger.N, larger.In[2] = g.N+r.IntN(2), g.In[2]+r.IntN(2)*40
@@ -26,7 +32,8 @@ func TestConvScratch(t *testing.T) {
 			g.Packed = new(Packed)
 			need.Packed = g.PackedSize(p, false)
 			Convolve(p, g)
-			kept := pool.FloatBytes(len(g.Packed.left), len(g.Packed.right), len(g.Packed.pixels))
+			kept := pool.FloatBytes(len(g.Packed.left), len(g.Packed.right), len(g.Packed.pixels),
+				len(g.Packed.winograd))
 			if kept > need.Packed {
 				t.Errorf("packed weights of %s take %d bytes, more than %d", describeConv(g), kept, need.Packed)
 			}

@@ -34,6 +34,11 @@ func TestOperandsEndWithMemory(t *testing.T) {
 				vec.On(s).StencilPixels(f(n*s.Lanes), f((n-1)*24+3+s.Lanes), []int{3, 0}, 3, f(2*s.Lanes),
 					f(s.Lanes), 24)
 			}
+			for n := s.Lanes; n < 11*s.Lanes && vec.On(s).StencilLines != nil; n += s.Lanes {
+				masks := [3][]float32{f(2 * s.Lanes), f(2 * s.Lanes), f(2 * s.Lanes)}
+				vec.On(s).StencilLines(f(2*(n+1)+n), n+1, f(2*n+n+3), n, []int{3, 0}, 3, f(2), 1, masks, n, 3)
+				vec.On(s).StencilEvenLines(f(2*(n+1)+n), n+1, f(2*n+2*n+3), n, []int{3, 0}, 3, f(2), 1, masks, n, 3)
+			}
 			for n := range 3*s.Lanes + 2 {
 				vec.On(s).Stencil(f(n), f(n+3), []int{3, 0}, 3, f(2), 1)
 				vec.On(s).StencilEvens(f(n), f(2*n+3), []int{3, 0}, 3, f(2), 1)

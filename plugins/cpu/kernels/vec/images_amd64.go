@@ -42,6 +42,16 @@ func stencilEachAVX2(dst *float32, src *float32, at *int, taps int, w *float32, 
 //go:noescape
 func stencilPixelsAVX2(dst *float32, src *float32, at *int, taps int, w *float32, bias *float32, step int, pixels int)
 
+// stencilLinesAVX2 is dst[l*ldd+i] = bias + sum_t w[t]*(src[l*lds+at[t]+i] & mask) for l < lines and i < blocks*lanes, t in order, in ascending order of l. The mask of the first vector is first[t*lanes+i], that of the last one last[t*lanes+i%lanes], and of both both; inner has only ones. taps, blocks and lines > 0.
+//
+//go:noescape
+func stencilLinesAVX2(dst *float32, ldd int, src *float32, lds int, at *int, taps int, w *float32, bias float32, first *float32, last *float32, inner *float32, blocks int, lines int)
+
+// stencilEvenLinesAVX2 is dst[l*ldd+i] = bias + sum_t w[t]*(src[l*lds+at[t]+2*i] & mask) for l < lines and i < blocks*lanes, t in order, in ascending order of l. The mask of the first vector is first[t*lanes+i], that of the last one last[t*lanes+i%lanes], and of both both; inner has only ones. taps, blocks and lines > 0. It reads one element more.
+//
+//go:noescape
+func stencilEvenLinesAVX2(dst *float32, ldd int, src *float32, lds int, at *int, taps int, w *float32, bias float32, first *float32, last *float32, inner *float32, blocks int, lines int)
+
 // gatherRowsAVX512 is dst[i*ldd+j] = src[i*lds+at[j]] for i < rows and j < lanes, 0 where at[j] is negative; rows > 0.
 //
 //go:noescape
@@ -81,3 +91,13 @@ func stencilEachAVX512(dst *float32, src *float32, at *int, taps int, w *float32
 //
 //go:noescape
 func stencilPixelsAVX512(dst *float32, src *float32, at *int, taps int, w *float32, bias *float32, step int, pixels int)
+
+// stencilLinesAVX512 is dst[l*ldd+i] = bias + sum_t w[t]*(src[l*lds+at[t]+i] & mask) for l < lines and i < blocks*lanes, t in order, in ascending order of l. The mask of the first vector is first[t*lanes+i], that of the last one last[t*lanes+i%lanes], and of both both; inner has only ones. taps, blocks and lines > 0.
+//
+//go:noescape
+func stencilLinesAVX512(dst *float32, ldd int, src *float32, lds int, at *int, taps int, w *float32, bias float32, first *float32, last *float32, inner *float32, blocks int, lines int)
+
+// stencilEvenLinesAVX512 is dst[l*ldd+i] = bias + sum_t w[t]*(src[l*lds+at[t]+2*i] & mask) for l < lines and i < blocks*lanes, t in order, in ascending order of l. The mask of the first vector is first[t*lanes+i], that of the last one last[t*lanes+i%lanes], and of both both; inner has only ones. taps, blocks and lines > 0. It reads one element more.
+//
+//go:noescape
+func stencilEvenLinesAVX512(dst *float32, ldd int, src *float32, lds int, at *int, taps int, w *float32, bias float32, first *float32, last *float32, inner *float32, blocks int, lines int)

@@ -572,6 +572,317 @@ end:
 	VZEROUPPER
 	RET
 
+// func stencilLinesAVX2(dst *float32, ldd int, src *float32, lds int, at *int, taps int, w *float32, bias float32, first *float32, last *float32, inner *float32, blocks int, lines int)
+// Requires: AVX, FMA3
+TEXT ·stencilLinesAVX2(SB), NOSPLIT, $0-104
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+16(FP), CX
+	MOVQ         lines+96(FP), DX
+	VBROADCASTSS bias+56(FP), Y0
+
+line:
+	MOVQ CX, R9
+	MOVQ AX, R10
+	MOVQ blocks+88(FP), R11
+	MOVQ first+64(FP), R12
+
+group:
+	MOVQ inner+80(FP), R13
+	CMPQ R11, $0x04
+	JG   more
+	MOVQ last+72(FP), R13
+
+more:
+	MOVQ    at+32(FP), BX
+	MOVQ    taps+40(FP), DI
+	MOVQ    w+48(FP), SI
+	CMPQ    R11, $0x01
+	JNE     group2
+	VMOVAPS Y0, Y1
+
+tap1:
+	MOVQ         (BX), R8
+	LEAQ         (R9)(R8*4), R8
+	VBROADCASTSS (SI), Y2
+	VMOVUPS      (R8), Y3
+	VANDPS       (R12), Y3, Y3
+	VANDPS       (R13), Y3, Y3
+	VFMADD231PS  Y3, Y2, Y1
+	ADDQ         $0x08, BX
+	ADDQ         $0x04, SI
+	ADDQ         $0x20, R12
+	ADDQ         $0x20, R13
+	DECQ         DI
+	JNE          tap1
+	VMOVUPS      Y1, (R10)
+	JMP          next
+
+group2:
+	CMPQ    R11, $0x02
+	JNE     group3
+	VMOVAPS Y0, Y1
+	VMOVAPS Y0, Y2
+
+tap2:
+	MOVQ         (BX), R8
+	LEAQ         (R9)(R8*4), R8
+	VBROADCASTSS (SI), Y3
+	VMOVUPS      (R8), Y4
+	VANDPS       (R12), Y4, Y4
+	VFMADD231PS  Y4, Y3, Y1
+	VMOVUPS      32(R8), Y4
+	VANDPS       (R13), Y4, Y4
+	VFMADD231PS  Y4, Y3, Y2
+	ADDQ         $0x08, BX
+	ADDQ         $0x04, SI
+	ADDQ         $0x20, R12
+	ADDQ         $0x20, R13
+	DECQ         DI
+	JNE          tap2
+	VMOVUPS      Y1, (R10)
+	VMOVUPS      Y2, 32(R10)
+	JMP          next
+
+group3:
+	CMPQ    R11, $0x03
+	JNE     group4
+	VMOVAPS Y0, Y1
+	VMOVAPS Y0, Y2
+	VMOVAPS Y0, Y3
+
+tap3:
+	MOVQ         (BX), R8
+	LEAQ         (R9)(R8*4), R8
+	VBROADCASTSS (SI), Y4
+	VMOVUPS      (R8), Y5
+	VANDPS       (R12), Y5, Y5
+	VFMADD231PS  Y5, Y4, Y1
+	VFMADD231PS  32(R8), Y4, Y2
+	VMOVUPS      64(R8), Y5
+	VANDPS       (R13), Y5, Y5
+	VFMADD231PS  Y5, Y4, Y3
+	ADDQ         $0x08, BX
+	ADDQ         $0x04, SI
+	ADDQ         $0x20, R12
+	ADDQ         $0x20, R13
+	DECQ         DI
+	JNE          tap3
+	VMOVUPS      Y1, (R10)
+	VMOVUPS      Y2, 32(R10)
+	VMOVUPS      Y3, 64(R10)
+	JMP          next
+
+group4:
+	VMOVAPS Y0, Y1
+	VMOVAPS Y0, Y2
+	VMOVAPS Y0, Y3
+	VMOVAPS Y0, Y4
+
+tap4:
+	MOVQ         (BX), R8
+	LEAQ         (R9)(R8*4), R8
+	VBROADCASTSS (SI), Y5
+	VMOVUPS      (R8), Y6
+	VANDPS       (R12), Y6, Y6
+	VFMADD231PS  Y6, Y5, Y1
+	VFMADD231PS  32(R8), Y5, Y2
+	VFMADD231PS  64(R8), Y5, Y3
+	VMOVUPS      96(R8), Y6
+	VANDPS       (R13), Y6, Y6
+	VFMADD231PS  Y6, Y5, Y4
+	ADDQ         $0x08, BX
+	ADDQ         $0x04, SI
+	ADDQ         $0x20, R12
+	ADDQ         $0x20, R13
+	DECQ         DI
+	JNE          tap4
+	VMOVUPS      Y1, (R10)
+	VMOVUPS      Y2, 32(R10)
+	VMOVUPS      Y3, 64(R10)
+	VMOVUPS      Y4, 96(R10)
+	MOVQ         inner+80(FP), R12
+	ADDQ         $0x00000080, R10
+	ADDQ         $0x00000080, R9
+	SUBQ         $0x04, R11
+	JG           group
+
+next:
+	MOVQ lds+24(FP), R8
+	LEAQ (CX)(R8*4), CX
+	MOVQ ldd+8(FP), R8
+	LEAQ (AX)(R8*4), AX
+	DECQ DX
+	JNE  line
+	VZEROUPPER
+	RET
+
+// func stencilEvenLinesAVX2(dst *float32, ldd int, src *float32, lds int, at *int, taps int, w *float32, bias float32, first *float32, last *float32, inner *float32, blocks int, lines int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·stencilEvenLinesAVX2(SB), NOSPLIT, $0-104
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+16(FP), CX
+	MOVQ         lines+96(FP), DX
+	VBROADCASTSS bias+56(FP), Y0
+
+line:
+	MOVQ CX, R9
+	MOVQ AX, R10
+	MOVQ blocks+88(FP), R11
+	MOVQ first+64(FP), R12
+
+group:
+	MOVQ inner+80(FP), R13
+	CMPQ R11, $0x04
+	JG   more
+	MOVQ last+72(FP), R13
+
+more:
+	MOVQ    at+32(FP), BX
+	MOVQ    taps+40(FP), DI
+	MOVQ    w+48(FP), SI
+	CMPQ    R11, $0x01
+	JNE     group2
+	VMOVAPS Y0, Y1
+
+tap1:
+	MOVQ         (BX), R8
+	LEAQ         (R9)(R8*4), R8
+	VBROADCASTSS (SI), Y2
+	VMOVUPS      (R8), Y3
+	VSHUFPS      $0x88, 32(R8), Y3, Y3
+	VPERMPD      $0xd8, Y3, Y3
+	VANDPS       (R12), Y3, Y3
+	VANDPS       (R13), Y3, Y3
+	VFMADD231PS  Y3, Y2, Y1
+	ADDQ         $0x08, BX
+	ADDQ         $0x04, SI
+	ADDQ         $0x20, R12
+	ADDQ         $0x20, R13
+	DECQ         DI
+	JNE          tap1
+	VMOVUPS      Y1, (R10)
+	JMP          next
+
+group2:
+	CMPQ    R11, $0x02
+	JNE     group3
+	VMOVAPS Y0, Y1
+	VMOVAPS Y0, Y2
+
+tap2:
+	MOVQ         (BX), R8
+	LEAQ         (R9)(R8*4), R8
+	VBROADCASTSS (SI), Y3
+	VMOVUPS      (R8), Y4
+	VSHUFPS      $0x88, 32(R8), Y4, Y4
+	VPERMPD      $0xd8, Y4, Y4
+	VANDPS       (R12), Y4, Y4
+	VFMADD231PS  Y4, Y3, Y1
+	VMOVUPS      64(R8), Y4
+	VSHUFPS      $0x88, 96(R8), Y4, Y4
+	VPERMPD      $0xd8, Y4, Y4
+	VANDPS       (R13), Y4, Y4
+	VFMADD231PS  Y4, Y3, Y2
+	ADDQ         $0x08, BX
+	ADDQ         $0x04, SI
+	ADDQ         $0x20, R12
+	ADDQ         $0x20, R13
+	DECQ         DI
+	JNE          tap2
+	VMOVUPS      Y1, (R10)
+	VMOVUPS      Y2, 32(R10)
+	JMP          next
+
+group3:
+	CMPQ    R11, $0x03
+	JNE     group4
+	VMOVAPS Y0, Y1
+	VMOVAPS Y0, Y2
+	VMOVAPS Y0, Y3
+
+tap3:
+	MOVQ         (BX), R8
+	LEAQ         (R9)(R8*4), R8
+	VBROADCASTSS (SI), Y4
+	VMOVUPS      (R8), Y5
+	VSHUFPS      $0x88, 32(R8), Y5, Y5
+	VPERMPD      $0xd8, Y5, Y5
+	VANDPS       (R12), Y5, Y5
+	VFMADD231PS  Y5, Y4, Y1
+	VMOVUPS      64(R8), Y5
+	VSHUFPS      $0x88, 96(R8), Y5, Y5
+	VFMADD231PS  Y5, Y4, Y2
+	VMOVUPS      128(R8), Y5
+	VSHUFPS      $0x88, 160(R8), Y5, Y5
+	VPERMPD      $0xd8, Y5, Y5
+	VANDPS       (R13), Y5, Y5
+	VFMADD231PS  Y5, Y4, Y3
+	ADDQ         $0x08, BX
+	ADDQ         $0x04, SI
+	ADDQ         $0x20, R12
+	ADDQ         $0x20, R13
+	DECQ         DI
+	JNE          tap3
+	VMOVUPS      Y1, (R10)
+	VPERMPD      $0xd8, Y2, Y2
+	VMOVUPS      Y2, 32(R10)
+	VMOVUPS      Y3, 64(R10)
+	JMP          next
+
+group4:
+	VMOVAPS Y0, Y1
+	VMOVAPS Y0, Y2
+	VMOVAPS Y0, Y3
+	VMOVAPS Y0, Y4
+
+tap4:
+	MOVQ         (BX), R8
+	LEAQ         (R9)(R8*4), R8
+	VBROADCASTSS (SI), Y5
+	VMOVUPS      (R8), Y6
+	VSHUFPS      $0x88, 32(R8), Y6, Y6
+	VPERMPD      $0xd8, Y6, Y6
+	VANDPS       (R12), Y6, Y6
+	VFMADD231PS  Y6, Y5, Y1
+	VMOVUPS      64(R8), Y6
+	VSHUFPS      $0x88, 96(R8), Y6, Y6
+	VFMADD231PS  Y6, Y5, Y2
+	VMOVUPS      128(R8), Y6
+	VSHUFPS      $0x88, 160(R8), Y6, Y6
+	VFMADD231PS  Y6, Y5, Y3
+	VMOVUPS      192(R8), Y6
+	VSHUFPS      $0x88, 224(R8), Y6, Y6
+	VPERMPD      $0xd8, Y6, Y6
+	VANDPS       (R13), Y6, Y6
+	VFMADD231PS  Y6, Y5, Y4
+	ADDQ         $0x08, BX
+	ADDQ         $0x04, SI
+	ADDQ         $0x20, R12
+	ADDQ         $0x20, R13
+	DECQ         DI
+	JNE          tap4
+	VMOVUPS      Y1, (R10)
+	VPERMPD      $0xd8, Y2, Y2
+	VMOVUPS      Y2, 32(R10)
+	VPERMPD      $0xd8, Y3, Y3
+	VMOVUPS      Y3, 64(R10)
+	VMOVUPS      Y4, 96(R10)
+	MOVQ         inner+80(FP), R12
+	ADDQ         $0x00000080, R10
+	ADDQ         $0x00000100, R9
+	SUBQ         $0x04, R11
+	JG           group
+
+next:
+	MOVQ lds+24(FP), R8
+	LEAQ (CX)(R8*4), CX
+	MOVQ ldd+8(FP), R8
+	LEAQ (AX)(R8*4), AX
+	DECQ DX
+	JNE  line
+	VZEROUPPER
+	RET
+
 // func gatherRowsAVX512(dst *float32, ldd int, src *float32, lds int, rows int, at *int32)
 // Requires: AVX, AVX512DQ, AVX512F
 TEXT ·gatherRowsAVX512(SB), NOSPLIT, $0-48
@@ -1173,5 +1484,307 @@ tap1:
 	VMOVUPS     Z0, (AX)
 
 end:
+	VZEROUPPER
+	RET
+
+// func stencilLinesAVX512(dst *float32, ldd int, src *float32, lds int, at *int, taps int, w *float32, bias float32, first *float32, last *float32, inner *float32, blocks int, lines int)
+// Requires: AVX, AVX512F
+TEXT ·stencilLinesAVX512(SB), NOSPLIT, $0-104
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+16(FP), CX
+	MOVQ         lines+96(FP), DX
+	VBROADCASTSS bias+56(FP), Z0
+
+line:
+	MOVQ CX, R9
+	MOVQ AX, R10
+	MOVQ blocks+88(FP), R11
+	MOVQ first+64(FP), R12
+
+group:
+	MOVQ inner+80(FP), R13
+	CMPQ R11, $0x04
+	JG   more
+	MOVQ last+72(FP), R13
+
+more:
+	MOVQ    at+32(FP), BX
+	MOVQ    taps+40(FP), DI
+	MOVQ    w+48(FP), SI
+	CMPQ    R11, $0x01
+	JNE     group2
+	VMOVAPS Z0, Z1
+
+tap1:
+	MOVQ         (BX), R8
+	LEAQ         (R9)(R8*4), R8
+	VBROADCASTSS (SI), Z2
+	VMOVUPS      (R8), Z3
+	VPANDD       (R12), Z3, Z3
+	VPANDD       (R13), Z3, Z3
+	VFMADD231PS  Z3, Z2, Z1
+	ADDQ         $0x08, BX
+	ADDQ         $0x04, SI
+	ADDQ         $0x40, R12
+	ADDQ         $0x40, R13
+	DECQ         DI
+	JNE          tap1
+	VMOVUPS      Z1, (R10)
+	JMP          next
+
+group2:
+	CMPQ    R11, $0x02
+	JNE     group3
+	VMOVAPS Z0, Z1
+	VMOVAPS Z0, Z2
+
+tap2:
+	MOVQ         (BX), R8
+	LEAQ         (R9)(R8*4), R8
+	VBROADCASTSS (SI), Z3
+	VMOVUPS      (R8), Z4
+	VPANDD       (R12), Z4, Z4
+	VFMADD231PS  Z4, Z3, Z1
+	VMOVUPS      64(R8), Z4
+	VPANDD       (R13), Z4, Z4
+	VFMADD231PS  Z4, Z3, Z2
+	ADDQ         $0x08, BX
+	ADDQ         $0x04, SI
+	ADDQ         $0x40, R12
+	ADDQ         $0x40, R13
+	DECQ         DI
+	JNE          tap2
+	VMOVUPS      Z1, (R10)
+	VMOVUPS      Z2, 64(R10)
+	JMP          next
+
+group3:
+	CMPQ    R11, $0x03
+	JNE     group4
+	VMOVAPS Z0, Z1
+	VMOVAPS Z0, Z2
+	VMOVAPS Z0, Z3
+
+tap3:
+	MOVQ         (BX), R8
+	LEAQ         (R9)(R8*4), R8
+	VBROADCASTSS (SI), Z4
+	VMOVUPS      (R8), Z5
+	VPANDD       (R12), Z5, Z5
+	VFMADD231PS  Z5, Z4, Z1
+	VFMADD231PS  64(R8), Z4, Z2
+	VMOVUPS      128(R8), Z5
+	VPANDD       (R13), Z5, Z5
+	VFMADD231PS  Z5, Z4, Z3
+	ADDQ         $0x08, BX
+	ADDQ         $0x04, SI
+	ADDQ         $0x40, R12
+	ADDQ         $0x40, R13
+	DECQ         DI
+	JNE          tap3
+	VMOVUPS      Z1, (R10)
+	VMOVUPS      Z2, 64(R10)
+	VMOVUPS      Z3, 128(R10)
+	JMP          next
+
+group4:
+	VMOVAPS Z0, Z1
+	VMOVAPS Z0, Z2
+	VMOVAPS Z0, Z3
+	VMOVAPS Z0, Z4
+
+tap4:
+	MOVQ         (BX), R8
+	LEAQ         (R9)(R8*4), R8
+	VBROADCASTSS (SI), Z5
+	VMOVUPS      (R8), Z6
+	VPANDD       (R12), Z6, Z6
+	VFMADD231PS  Z6, Z5, Z1
+	VFMADD231PS  64(R8), Z5, Z2
+	VFMADD231PS  128(R8), Z5, Z3
+	VMOVUPS      192(R8), Z6
+	VPANDD       (R13), Z6, Z6
+	VFMADD231PS  Z6, Z5, Z4
+	ADDQ         $0x08, BX
+	ADDQ         $0x04, SI
+	ADDQ         $0x40, R12
+	ADDQ         $0x40, R13
+	DECQ         DI
+	JNE          tap4
+	VMOVUPS      Z1, (R10)
+	VMOVUPS      Z2, 64(R10)
+	VMOVUPS      Z3, 128(R10)
+	VMOVUPS      Z4, 192(R10)
+	MOVQ         inner+80(FP), R12
+	ADDQ         $0x00000100, R10
+	ADDQ         $0x00000100, R9
+	SUBQ         $0x04, R11
+	JG           group
+
+next:
+	MOVQ lds+24(FP), R8
+	LEAQ (CX)(R8*4), CX
+	MOVQ ldd+8(FP), R8
+	LEAQ (AX)(R8*4), AX
+	DECQ DX
+	JNE  line
+	VZEROUPPER
+	RET
+
+// func stencilEvenLinesAVX512(dst *float32, ldd int, src *float32, lds int, at *int, taps int, w *float32, bias float32, first *float32, last *float32, inner *float32, blocks int, lines int)
+// Requires: AVX, AVX512F
+TEXT ·stencilEvenLinesAVX512(SB), NOSPLIT, $0-104
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+16(FP), CX
+	MOVQ         lines+96(FP), DX
+	VBROADCASTSS bias+56(FP), Z0
+	VMOVUPS      evenLanes<>+0(SB), Z1
+
+line:
+	MOVQ CX, R9
+	MOVQ AX, R10
+	MOVQ blocks+88(FP), R11
+	MOVQ first+64(FP), R12
+
+group:
+	MOVQ inner+80(FP), R13
+	CMPQ R11, $0x04
+	JG   more
+	MOVQ last+72(FP), R13
+
+more:
+	MOVQ    at+32(FP), BX
+	MOVQ    taps+40(FP), DI
+	MOVQ    w+48(FP), SI
+	CMPQ    R11, $0x01
+	JNE     group2
+	VMOVAPS Z0, Z2
+
+tap1:
+	MOVQ         (BX), R8
+	LEAQ         (R9)(R8*4), R8
+	VBROADCASTSS (SI), Z3
+	VMOVUPS      (R8), Z4
+	VPERMT2PS    64(R8), Z1, Z4
+	VPANDD       (R12), Z4, Z4
+	VPANDD       (R13), Z4, Z4
+	VFMADD231PS  Z4, Z3, Z2
+	ADDQ         $0x08, BX
+	ADDQ         $0x04, SI
+	ADDQ         $0x40, R12
+	ADDQ         $0x40, R13
+	DECQ         DI
+	JNE          tap1
+	VMOVUPS      Z2, (R10)
+	JMP          next
+
+group2:
+	CMPQ    R11, $0x02
+	JNE     group3
+	VMOVAPS Z0, Z2
+	VMOVAPS Z0, Z3
+
+tap2:
+	MOVQ         (BX), R8
+	LEAQ         (R9)(R8*4), R8
+	VBROADCASTSS (SI), Z4
+	VMOVUPS      (R8), Z5
+	VPERMT2PS    64(R8), Z1, Z5
+	VPANDD       (R12), Z5, Z5
+	VFMADD231PS  Z5, Z4, Z2
+	VMOVUPS      128(R8), Z5
+	VPERMT2PS    192(R8), Z1, Z5
+	VPANDD       (R13), Z5, Z5
+	VFMADD231PS  Z5, Z4, Z3
+	ADDQ         $0x08, BX
+	ADDQ         $0x04, SI
+	ADDQ         $0x40, R12
+	ADDQ         $0x40, R13
+	DECQ         DI
+	JNE          tap2
+	VMOVUPS      Z2, (R10)
+	VMOVUPS      Z3, 64(R10)
+	JMP          next
+
+group3:
+	CMPQ    R11, $0x03
+	JNE     group4
+	VMOVAPS Z0, Z2
+	VMOVAPS Z0, Z3
+	VMOVAPS Z0, Z4
+
+tap3:
+	MOVQ         (BX), R8
+	LEAQ         (R9)(R8*4), R8
+	VBROADCASTSS (SI), Z5
+	VMOVUPS      (R8), Z6
+	VPERMT2PS    64(R8), Z1, Z6
+	VPANDD       (R12), Z6, Z6
+	VFMADD231PS  Z6, Z5, Z2
+	VMOVUPS      128(R8), Z6
+	VPERMT2PS    192(R8), Z1, Z6
+	VFMADD231PS  Z6, Z5, Z3
+	VMOVUPS      256(R8), Z6
+	VPERMT2PS    320(R8), Z1, Z6
+	VPANDD       (R13), Z6, Z6
+	VFMADD231PS  Z6, Z5, Z4
+	ADDQ         $0x08, BX
+	ADDQ         $0x04, SI
+	ADDQ         $0x40, R12
+	ADDQ         $0x40, R13
+	DECQ         DI
+	JNE          tap3
+	VMOVUPS      Z2, (R10)
+	VMOVUPS      Z3, 64(R10)
+	VMOVUPS      Z4, 128(R10)
+	JMP          next
+
+group4:
+	VMOVAPS Z0, Z2
+	VMOVAPS Z0, Z3
+	VMOVAPS Z0, Z4
+	VMOVAPS Z0, Z5
+
+tap4:
+	MOVQ         (BX), R8
+	LEAQ         (R9)(R8*4), R8
+	VBROADCASTSS (SI), Z6
+	VMOVUPS      (R8), Z7
+	VPERMT2PS    64(R8), Z1, Z7
+	VPANDD       (R12), Z7, Z7
+	VFMADD231PS  Z7, Z6, Z2
+	VMOVUPS      128(R8), Z7
+	VPERMT2PS    192(R8), Z1, Z7
+	VFMADD231PS  Z7, Z6, Z3
+	VMOVUPS      256(R8), Z7
+	VPERMT2PS    320(R8), Z1, Z7
+	VFMADD231PS  Z7, Z6, Z4
+	VMOVUPS      384(R8), Z7
+	VPERMT2PS    448(R8), Z1, Z7
+	VPANDD       (R13), Z7, Z7
+	VFMADD231PS  Z7, Z6, Z5
+	ADDQ         $0x08, BX
+	ADDQ         $0x04, SI
+	ADDQ         $0x40, R12
+	ADDQ         $0x40, R13
+	DECQ         DI
+	JNE          tap4
+	VMOVUPS      Z2, (R10)
+	VMOVUPS      Z3, 64(R10)
+	VMOVUPS      Z4, 128(R10)
+	VMOVUPS      Z5, 192(R10)
+	MOVQ         inner+80(FP), R12
+	ADDQ         $0x00000100, R10
+	ADDQ         $0x00000200, R9
+	SUBQ         $0x04, R11
+	JG           group
+
+next:
+	MOVQ lds+24(FP), R8
+	LEAQ (CX)(R8*4), CX
+	MOVQ ldd+8(FP), R8
+	LEAQ (AX)(R8*4), AX
+	DECQ DX
+	JNE  line
 	VZEROUPPER
 	RET

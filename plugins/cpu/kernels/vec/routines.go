@@ -33,6 +33,12 @@ type Routines struct {
 	// pixels of lanes elements. 0 <= at[t] <= most. There is at least one pixel and one t. nil if the set has no such
 	// routine.
 	StencilPixels func(dst, src []float32, at []int, most int, w, bias []float32, step int)
+	// StencilLines is dst[l*ldd+i] = bias + sum_t w[t]*(src[l*lds+at[t]+i] & mask) for l < lines and i < n, in
+	// ascending order of l. n is a multiple of lanes, and 0 <= at[t] <= most. The first lanes elements have the mask
+	// masks[0][t*lanes+i], the last ones masks[1][t*lanes+i%lanes], and the others masks[2], which has only ones.
+	// StencilEvenLines has src[l*lds+at[t]+2*i] there, and reads one element more. nil if the set has no such routines.
+	StencilLines, StencilEvenLines func(dst []float32, ldd int, src []float32, lds int, at []int, most int, w []float32,
+		bias float32, masks [3][]float32, n, lines int)
 	// DotRows is dst[i*inc] = sum_k mat[i*ld+k]*x[k], i < rows.
 	DotRows             func(dst []float32, inc int, mat []float32, ld int, rows int, x []float32)
 	WidenF16, WidenBF16 func(dst []float32, src []uint16)

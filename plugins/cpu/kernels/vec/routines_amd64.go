@@ -25,7 +25,8 @@ func avx2() *Routines {
 	}
 	return r.setCopies(lanes, copyRunsOf(copyRunsAVX2), evensAVX2, zipAVX2).
 		setStencils(lanes, gatherRowsAVX2, stencilAVX2, stencilEvensAVX2, stencilEachAVX2).
-		setPixels(lanes, stencilPixelsAVX2)
+		setPixels(lanes, stencilPixelsAVX2).
+		setLines(lanes, stencilLinesAVX2, stencilEvenLinesAVX2)
 }
 
 func avx512() *Routines {
@@ -43,7 +44,8 @@ func avx512() *Routines {
 	}
 	return r.setCopies(lanes, copyRunsOf(copyRunsAVX512), evensAVX512, zipAVX512).
 		setStencils(lanes, gatherRowsAVX512, stencilAVX512, stencilEvensAVX512, stencilEachAVX512).
-		setPixels(lanes, stencilPixelsAVX512)
+		setPixels(lanes, stencilPixelsAVX512).
+		setLines(lanes, stencilLinesAVX512, stencilEvenLinesAVX512)
 }
 
 func reverseOf(lanes int, f func(dst, src *float32, blocks int)) func(dst, src []float32) {
@@ -170,5 +172,26 @@ func (r *Routines) setPixels(lanes int,
 		_, _, _ = src[most+(pixels-1)*step+lanes-1], w[len(at)*lanes-1], bias[lanes-1]
 		f(&dst[0], &src[0], &at[0], len(at), &w[0], &bias[0], step, pixels)
 	}
+	return r
+}
+
+// setLines gives a set its routines that compute stencils of several lines.
+func (r *Routines) setLines(lanes int, one, two func(dst *float32, ldd int, src *float32, lds int, at *int, taps int,
+	w *float32, bias float32, first, last, inner *float32, blocks, lines int)) *Routines {
+	adapt := func(step int, f func(dst *float32, ldd int, src *float32, lds int, at *int, taps int, w *float32,
+		bias float32, first, last, inner *float32, blocks, lines int)) func([]float32, int, []float32, int, []int, int,
+		[]float32, float32, [3][]float32, int, int) {
+		return func(dst []float32, ldd int, src []float32, lds int, at []int, most int, w []float32, bias float32,
+			masks [3][]float32, n, lines int) {
+			w = w[:len(at)]
+			_, _ = dst[(lines-1)*ldd+n-1], src[(lines-1)*lds+most+step*n-1]
+			for _, m := range masks {
+				_ = m[len(at)*lanes-1]
+			}
+			f(&dst[0], ldd, &src[0], lds, &at[0], len(at), &w[0], bias, &masks[0][0], &masks[1][0], &masks[2][0],
+				n/lanes, lines)
+		}
+	}
+	r.StencilLines, r.StencilEvenLines = adapt(1, one), adapt(2, two)
 	return r
 }

@@ -12,7 +12,7 @@ import (
 func TestTable(t *testing.T) {
 	optional := []string{"StoreFence"}
 	if runtime.GOARCH == "arm64" { // prefetches and stores past the caches have no NEON routines yet
-		optional = append(optional, "Stream", "PrefetchRows", "StencilPixels")
+		optional = append(optional, "Stream", "PrefetchRows", "StencilPixels", "StencilLines", "StencilEvenLines")
 	}
 	kerneltest.CheckTable(t, func(s *isa.Set) any { return *vec.On(s) }, optional...)
 }
