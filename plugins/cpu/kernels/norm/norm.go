@@ -63,6 +63,10 @@ func (g *normRows) Do(lo, hi, worker int) {
 	gains := g.Groups * per
 	gamma, beta := g.Gamma.Row(s, 0, gains, g.Gamma.Buffer(sc, gains)),
 		g.Beta.Row(s, 0, gains, g.Beta.Buffer(sc, gains))
+	if f := reduce.On(s).NormRows; f != nil && buf == nil && g.Area == 1 && g.Groups == 1 && g.Residual.Len() == 0 &&
+		f(g.Dst.Room(lo*n, (hi-lo)*n, nil), g.X.Row(s, lo*n, (hi-lo)*n, nil), gamma, beta, n, g.Eps, g.Center) {
+		return
+	}
 	var one, two []float32
 	if g.Area > longArea {
 		one, two = sc.Floats(elementwise.Spread), sc.Floats(elementwise.Spread)

@@ -11,7 +11,7 @@ func avx2() *Routines {
 	lanes := isa.AVX2.Lanes
 	r := &Routines{
 		Sum: sumOf(lanes, sumAVX2), Deviations: deviationsOf(lanes, deviationsAVX2),
-		Normalize: normalizeOf(lanes, normalizeAVX2),
+		Normalize: normalizeOf(lanes, normalizeAVX2), NormRows: normRowsOf(lanes, normRowsAVX2),
 	}
 	return r.setFolds(foldRowAVX2, foldRowsAVX2, foldEachAVX2, softmaxRoutines{expRowAVX2, expSumRowAVX2, scaleRowAVX2,
 		shiftRowAVX2,
@@ -22,7 +22,7 @@ func avx512() *Routines {
 	lanes := isa.AVX512.Lanes
 	r := &Routines{
 		Sum: sumOf(lanes, sumAVX512), Deviations: deviationsOf(lanes, deviationsAVX512),
-		Normalize: normalizeOf(lanes, normalizeAVX512),
+		Normalize: normalizeOf(lanes, normalizeAVX512), NormRows: normRowsOf(lanes, normRowsAVX512),
 	}
 	return r.setFolds(foldRowAVX512, foldRowsAVX512, foldEachAVX512, softmaxRoutines{expRowAVX512, expSumRowAVX512,
 		scaleRowAVX512, shiftRowAVX512,
