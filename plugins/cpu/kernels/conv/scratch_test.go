@@ -26,7 +26,8 @@ func TestConvScratch(t *testing.T) {
 			g.Packed = new(Packed)
 			need.Packed = g.PackedSize(p, false)
 			Convolve(p, g)
-			kept := pool.FloatBytes(len(g.Packed.left), len(g.Packed.right), len(g.Packed.pixels))
+			kept := pool.FloatBytes(len(g.Packed.left), len(g.Packed.right), len(g.Packed.pixels),
+				len(g.Packed.phases))
 			if kept > need.Packed {
 				t.Errorf("packed weights of %s take %d bytes, more than %d", describeConv(g), kept, need.Packed)
 			}
