@@ -15,6 +15,8 @@ type Packed struct {
 	pixels []float32 // see packPixels
 	phases []float32 // of a transpose; see convPhases
 	taps   int       // that phases has
+
+	patches *product.PackedWeights // see inPatches
 	// A weight is not finite, and there is padding: each call computes the convolution by its definition.
 	bad bool
 }
@@ -23,6 +25,7 @@ type Packed struct {
 // other sizes too.
 func (g *Args) PackedSize(p *pool.Pool, varies bool) (n int64) {
 	c := convolution{Args: *g, p: p, cg: g.Cin / g.Groups, og: g.Cout / g.Groups, out: g.OutSize()}
+	c.Packed = &Packed{}
 	c.k = c.cg * elementwise.Volume(g.Kernel)
 	switch {
 	case g.Last:
@@ -31,6 +34,9 @@ func (g *Args) PackedSize(p *pool.Pool, varies bool) (n int64) {
 		n = pool.FloatBytes(c.phasesSize())
 	case c.byChannel():
 		n = pool.FloatBytes(c.pixelWeights())
+	case c.inPatches():
+		q := c.patchProduct(1)
+		n = q.KeptSize(p)
 	default:
 		if few := c.fewElements(); few || varies {
 			n += pool.FloatBytes(c.rightSize())

@@ -14,8 +14,11 @@ func TestConvScratch(t *testing.T) {
 	r := kerneltest.RNG(8)
 	for i := range kerneltest.Some(60) {
 		g := randomConv(r, i%3 == 1)
-		if i%4 == 0 {
+		switch i % 4 {
+		case 0:
 			g = drawFew(r)
+		case 1:
+			g = drawPatches(r)
 		}
 		g.Out = make([]float32, g.N*elementwise.Volume(g.OutSize())*g.Cout)
 		larger := *g // memory for a larger convolution must suffice
