@@ -175,20 +175,21 @@ func (x *hostRun) run(ctx context.Context) error {
 // attend reports progress, and cancels the run when ctx is cancelled, until end is called.
 func (x *hostRun) attend(ctx context.Context) (end func()) {
 	x.finished = make(chan struct{})
-	reported := make(chan struct{})
+	var reported chan struct{}
 	if x.r.Progress != nil {
+		reported = make(chan struct{})
 		go func() {
 			defer close(reported)
 			x.reportProgress()
 		}()
-	} else {
-		close(reported)
 	}
 	stop := context.AfterFunc(ctx, func() { x.cancelWith(ctx) })
 	return func() {
 		stop()
 		close(x.finished)
-		<-reported
+		if reported != nil {
+			<-reported
+		}
 	}
 }
 
