@@ -185,7 +185,7 @@ func TestConvFew(t *testing.T) {
 	})
 }
 
-// TestConvPatches compares convolutions whose kernels do not overlap with the definition.
+// TestConvPatches compares convolutions whose kernels hardly overlap with the definition.
 func TestConvPatches(t *testing.T) {
 	kerneltest.EachPool(t, func(t *testing.T, p *pool.Pool) {
 		r := kerneltest.RNG(37)
@@ -212,7 +212,7 @@ func TestConvPatches(t *testing.T) {
 	})
 }
 
-// drawPatches draws a convolution whose kernels do not overlap.
+// drawPatches draws a convolution whose kernels do not overlap, or only a little.
 func drawPatches(r *rand.Rand) *Args {
 	one := [3]int{1, 1, 1}
 	g := &Args{N: 1 + r.IntN(3), In: one, Kernel: one, Stride: one, Dilation: one, Groups: 1}
@@ -226,6 +226,11 @@ func drawPatches(r *rand.Rand) *Args {
 	}
 	if r.IntN(4) == 0 {
 		g.In[2] = g.Stride[2] * 32 // whole vectors
+	}
+	if r.IntN(3) == 0 { // they overlap a little
+		g.Stride = [3]int{g.Kernel[0], g.Kernel[1], patchStride}
+		g.Kernel[2] = patchStride + 1 + r.IntN(6)
+		g.In[2] = g.Kernel[2] + r.IntN(70)
 	}
 	g.Cin, g.Cout = 1+r.IntN(4), 1+r.IntN(50)
 	drawValues(r, g)

@@ -7,20 +7,28 @@ import (
 	"github.com/rlx-go/rlx/plugins/cpu/kernels/vec"
 )
 
-// Convolutions whose kernels do not overlap, such as the first layer of a vision transformer: each element of x is read
-// for one element of the result, so a matrix of all patches is no larger than x. The weights are packed once.
+// Convolutions whose kernels do not overlap, or only a little, such as the first layers of transformers for images and
+// sounds: a matrix of all patches is not much larger than x. The weights are packed once.
 
 const (
 	patchRoom = 1 << 18 // floats of patches that are multiplied at a time
 	patchRun  = 4       // elements of a line of the kernel that are worth a copy
+	// how much larger than x the matrix may be, if no other way suits the stride
+	patchOverlap, patchStride = 4, 3
 )
 
 // inPatches reports whether patches computes the convolution. It does not depend on the size of the images.
 func (g *convolution) inPatches() bool {
+	disjoint := true
 	for i, k := range g.Kernel {
-		if g.Pad[i] != 0 || g.Dilation[i] != 1 && k > 1 || g.Stride[i] < k {
+		if g.Pad[i] != 0 || g.Dilation[i] != 1 && k > 1 {
 			return false
 		}
+		disjoint = disjoint && g.Stride[i] >= k
+	}
+	if !disjoint && (g.Stride[2] < patchStride ||
+		elementwise.Volume(g.Kernel) > patchOverlap*elementwise.Volume(g.Stride)) {
+		return false
 	}
 	return g.Packed != nil && !g.Transposed && !g.Last && g.Groups == 1 && g.Kernel[2] >= patchRun
 }
@@ -98,19 +106,22 @@ type patchResults convolution
 func (x *patchResults) Do(lo, hi, _ int) {
 	g := (*convolution)(x)
 	s, wide, area := g.p.Set, g.out[2], elementwise.Volume(g.out)
-	for l := lo; l < hi; l++ {
-		line := g.firstRow + l
-		lines := g.out[0] * g.out[1]
-		dst, src := g.Out[line/lines*g.Cout*area+line%lines*wide:], g.row[l*wide*g.Cout:]
-		whole := 0
-		if wide%s.Lanes == 0 { // the routine stores whole vectors
-			whole = g.Cout / s.Lanes * s.Lanes
-			for i := 0; i < wide && whole > 0; i += s.Lanes {
-				vec.On(s).Transpose(dst[i:], area, src[i*g.Cout:], g.Cout, s.Lanes, whole)
-			}
+	lines := g.out[0] * g.out[1]
+	for n := 0; lo < hi; lo += n { // the lines of an image are contiguous in both
+		line := g.firstRow + lo
+		n = min(hi-lo, lines-line%lines)
+		dst, src := g.Out[line/lines*g.Cout*area+line%lines*wide:], g.row[lo*wide*g.Cout:]
+		pixels, whole := n*wide, g.Cout/s.Lanes*s.Lanes
+		at := 0
+		for ; at+s.Lanes <= pixels && whole > 0; at += s.Lanes {
+			vec.On(s).Transpose(dst[at:], area, src[at*g.Cout:], g.Cout, s.Lanes, whole)
 		}
-		for o := whole; o < g.Cout; o++ {
-			for i := range wide {
+		for o := range g.Cout {
+			from := at
+			if o >= whole {
+				from = 0
+			}
+			for i := from; i < pixels; i++ {
 				dst[o*area+i] = src[i*g.Cout+o]
 			}
 		}
