@@ -137,7 +137,8 @@ func evalRoiAlign(a RoiAlignAttrs, in []*tensor.Array, out *tensor.Array) error 
 						most = max(most, p)
 					}
 				}
-				if out.Floats[at] = sum / float64(a.Ratio*a.Ratio); a.Max {
+				out.Floats[at] = sum / float64(a.Ratio*a.Ratio)
+				if a.Max {
 					out.Floats[at] = most
 				}
 				at++

@@ -92,7 +92,8 @@ func (v vec) addRow(x, n Register, mean VecVirtual) (sum, distance VecVirtual) {
 		VADDPS(acc[2], acc[0], acc[0])
 		return v.lane(acc[0])
 	}
-	if sum = total(acc); center {
+	sum = total(acc)
+	if center {
 		distance = total(distances)
 	}
 	return sum, distance

@@ -41,7 +41,8 @@ func (g *Args) ScratchSize(p *pool.Pool) pool.Size {
 		r.Worker = max(r.Worker, c.productScratch(),
 			pool.FloatBytes(c.blockRows()*taps, c.blockRows()/mr*taps*s.Lanes))
 	}
-	if c.Packed = new(Packed); c.inPatches() {
+	c.Packed = new(Packed)
+	if c.inPatches() {
 		r = r.With(c.patchScratch())
 	}
 	if c.flat() {

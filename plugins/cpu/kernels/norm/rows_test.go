@@ -45,7 +45,8 @@ func TestNormRows(t *testing.T) {
 					}
 					for i, v := range want {
 						if v != dst[i] && (v == v || dst[i] == dst[i]) {
-							t.Fatalf("%d rows of %d, center %v: element %d is %v, want %v", rows, n, center, i, dst[i], v)
+							t.Fatalf("%d rows of %d, center %v: element %d is %v, want %v", rows, n, center, i, dst[i],
+								v)
 						}
 					}
 				}

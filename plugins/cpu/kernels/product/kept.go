@@ -24,8 +24,8 @@ const (
 )
 
 // Keeps reports whether the weights of products of least to most rows are worth packing in advance. It reads what
-// ScratchSize reads, without M. Large weights of f32 are not if B is stored as [N, K], and neither are those of products
-// of one row; see gemmRow.
+// ScratchSize reads, without M. Large weights of f32 are not if B is stored as [N, K], and neither are those of
+// products of one row; see gemmRow.
 func (g *GemmArgs) Keeps(p *pool.Pool, least, most int) bool {
 	switch {
 	case g.N*g.K == 0:

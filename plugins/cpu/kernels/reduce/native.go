@@ -45,7 +45,8 @@ func normalizeOf(lanes int, f func(dst, x, gamma, beta *float32, blocks int, mea
 	}
 }
 
-func normRowsOf(lanes int, f func(dst, x, gamma, beta *float32, rows, blocks int, count, eps float64, center uint64)) func(
+func normRowsOf(lanes int,
+	f func(dst, x, gamma, beta *float32, rows, blocks int, count, eps float64, center uint64)) func(
 	dst, x, gamma, beta []float32, n int, eps float32, center bool) bool {
 	return func(dst, x, gamma, beta []float32, n int, eps float32, center bool) bool {
 		if n == 0 || n%lanes != 0 || n > Block {

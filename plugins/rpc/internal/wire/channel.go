@@ -50,7 +50,8 @@ func (c *RunChannel) Close() {
 	}
 }
 
-// Interrupt ends a Read and all later ones with an error, but keeps the channel open. It does nothing for a nil channel.
+// Interrupt ends a Read and all later ones with an error, but keeps the channel open. It does nothing for a nil
+// channel.
 func (c *RunChannel) Interrupt() {
 	if c != nil {
 		c.interrupt()

@@ -22,7 +22,8 @@ func TestMessages(t *testing.T) {
 	for i := range 3000 {
 		var m proto.Message
 		var fresh, reused proto.Message = &rlxv1.RunHeader{}, kept
-		if m = randomHeader(r); i%2 == 1 {
+		m = randomHeader(r)
+		if i%2 == 1 {
 			m, fresh, reused = randomResult(r), &rlxv1.RunResult{}, &rlxv1.RunResult{}
 		}
 		b, err := marshal([]byte{1, 2}, m)
@@ -75,8 +76,8 @@ func randomHeader(r *rand.Rand) *rlxv1.RunHeader {
 		}
 		return out
 	}
-	h := &rlxv1.RunHeader{Executable: uint64(anyNumber(r)), Generation: anyNumber(r), Inputs: ranges(), Outputs: ranges(),
-		Profile: r.IntN(2) == 0, CheckNan: r.IntN(2) == 0, State: uint64(anyNumber(r))}
+	h := &rlxv1.RunHeader{Executable: uint64(anyNumber(r)), Generation: anyNumber(r), Inputs: ranges(),
+		Outputs: ranges(), Profile: r.IntN(2) == 0, CheckNan: r.IntN(2) == 0, State: uint64(anyNumber(r))}
 	for k := range r.IntN(2) * r.IntN(12) {
 		if h.Syms == nil {
 			h.Syms = map[string]int64{}
@@ -110,16 +111,26 @@ func TestSymsTwice(t *testing.T) {
 	compareDecoded(t, append(one, one...), h)
 }
 
-// BenchmarkMessages encodes and decodes the messages of a run.
+// BenchmarkMessages encodes and decodes the request for a run, by these functions and by package proto.
 func BenchmarkMessages(b *testing.B) {
 	h := &rlxv1.RunHeader{Executable: 1, Generation: 100, Inputs: []*rlxv1.Range{{Size: 100}},
 		Outputs: []*rlxv1.Range{{Offset: 128, Size: 100}}, Syms: map[string]int64{"batch": 2}}
 	got := &rlxv1.RunHeader{}
 	var buf []byte
-	for b.Loop() {
-		buf, _ = marshal(buf[:0], h)
-		if unmarshal(buf, got) != nil {
-			b.Fatal()
+	b.Run("own", func(b *testing.B) {
+		for b.Loop() {
+			buf, _ = marshal(buf[:0], h)
+			if unmarshal(buf, got) != nil {
+				b.Fatal()
+			}
 		}
-	}
+	})
+	b.Run("proto", func(b *testing.B) {
+		for b.Loop() {
+			buf, _ = proto.MarshalOptions{}.MarshalAppend(buf[:0], h)
+			if proto.Unmarshal(buf, got) != nil {
+				b.Fatal()
+			}
+		}
+	})
 }
