@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
@@ -45,13 +46,57 @@ func (m *Method) unknown(name string) error {
 
 // Sizes checks tensors against the inputs of the method and returns the values of its symbols. Run does the same; call
 // Sizes to find a mistake before anything is loaded. Errors match ErrInput.
-func (m *Method) Sizes(in map[string]Tensor) (map[string]int64, error) { return m.sizes(in, nil) }
+func (m *Method) Sizes(in map[string]Tensor) (map[string]int64, error) {
+	sizes, err := m.sizes(in, nil)
+	return maps.Clone(sizes), err
+}
 
-// sizes is like Sizes, with some inputs on a device.
+// solvedSizes remembers the sizes that follow from the shapes of the last run, because most runs have the same.
+type solvedSizes struct {
+	mu    sync.Mutex
+	dims  []int64 // of the inputs: their indices and the sizes that are not static
+	sizes map[string]int64
+}
+
+func (s *solvedSizes) get(dims []int64) (map[string]int64, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.sizes, s.sizes != nil && slices.Equal(dims, s.dims)
+}
+
+func (s *solvedSizes) put(dims []int64, sizes map[string]int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.dims, s.sizes = dims, sizes
+}
+
+// sizes is like Sizes, with some inputs on a device. The result must not be changed.
 func (m *Method) sizes(in map[string]Tensor, feeds map[string]*Resident) (map[string]int64, error) {
-	var eqs []ir.Equation
-	var of []Value // of each equation
-	for _, v := range m.Inputs {
+	dims, err := m.openDims(in, feeds)
+	if err != nil {
+		return nil, err
+	}
+	if len(in)+len(feeds) > len(m.Inputs) {
+		for _, name := range append(slices.Sorted(maps.Keys(in)), slices.Sorted(maps.Keys(feeds))...) {
+			if _, ok := m.Input(name); !ok {
+				return nil, m.unknown(name)
+			}
+		}
+	}
+	sizes, ok := m.solved.get(dims)
+	if !ok {
+		if sizes, err = m.solve(in, feeds); err != nil {
+			return nil, err
+		}
+		m.solved.put(dims, sizes)
+	}
+	return sizes, m.checkElements(in)
+}
+
+// openDims checks each input by itself. It returns the indices of the inputs and their sizes that are not static.
+func (m *Method) openDims(in map[string]Tensor, feeds map[string]*Resident) ([]int64, error) {
+	dims := make([]int64, 0, 4*len(m.Inputs))
+	for k, v := range m.Inputs {
 		t, ok := in[v.Name]
 		fed := feeds[v.Name]
 		if fed != nil {
@@ -73,17 +118,33 @@ func (m *Method) sizes(in map[string]Tensor, feeds map[string]*Resident) (map[st
 		if err := t.check(); err != nil && fed == nil {
 			return nil, diag.New(device.ErrInput, "input "+v.Name, "%w", err)
 		}
+		dims = append(dims, int64(k))
 		for i, d := range v.typ.Shape {
 			if !d.IsStatic() { // CheckInput has checked the others
-				eqs, of = append(eqs, ir.Equation{Dim: d, Size: int64(t.Shape[i]), Of: "input " + v.Name}),
-					append(of, v)
+				dims = append(dims, int64(t.Shape[i]))
 			}
 		}
 	}
-	if len(in)+len(feeds) > len(m.Inputs) {
-		for _, name := range append(slices.Sorted(maps.Keys(in)), slices.Sorted(maps.Keys(feeds))...) {
-			if _, ok := m.Input(name); !ok {
-				return nil, m.unknown(name)
+	return dims, nil
+}
+
+// solve returns the values of the symbols for inputs that openDims has checked.
+func (m *Method) solve(in map[string]Tensor, feeds map[string]*Resident) (map[string]int64, error) {
+	var eqs []ir.Equation
+	var of []Value // of each equation
+	shapeOf := func(v Value) (d DType, shape []int, ok bool) {
+		if f := feeds[v.Name]; f != nil {
+			return f.DType, f.Shape, true
+		}
+		t, ok := in[v.Name]
+		return t.DType, t.Shape, ok
+	}
+	for _, v := range m.Inputs {
+		_, shape, ok := shapeOf(v)
+		for i, d := range v.typ.Shape {
+			if ok && !d.IsStatic() {
+				eqs, of = append(eqs, ir.Equation{Dim: d, Size: int64(shape[i]), Of: "input " + v.Name}),
+					append(of, v)
 			}
 		}
 	}
@@ -91,17 +152,13 @@ func (m *Method) sizes(in map[string]Tensor, feeds map[string]*Resident) (map[st
 	var which *ir.SizeError
 	switch {
 	case err == nil:
+		return sizes, nil
 	case errors.As(err, &which) && which.Equation >= 0:
 		v := of[which.Equation]
-		t := in[v.Name]
-		if f := feeds[v.Name]; f != nil {
-			t.DType, t.Shape = f.DType, f.Shape
-		}
-		return nil, v.bad(t.DType, t.Shape).WithHint("%v", err)
-	default:
-		return nil, badSizes(m.Name, err)
+		d, shape, _ := shapeOf(v)
+		return nil, v.bad(d, shape).WithHint("%v", err)
 	}
-	return sizes, m.checkElements(in)
+	return nil, badSizes(m.Name, err)
 }
 
 // complete returns in with the inputs that the run leaves out.

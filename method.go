@@ -22,8 +22,9 @@ type Method struct {
 	// backend. A schedule that was compiled with rlxc --fallback may need other backends, too (Schedule.Backends).
 	Schedules []*Schedule
 
-	model *Model
-	syms  ir.Syms
+	model  *Model
+	syms   ir.Syms
+	solved *solvedSizes
 }
 
 // A Symbol is a size that is known only at run time, within a range. The shapes of a run's inputs determine its value.
@@ -285,7 +286,7 @@ func methodsOf(m *Model) []*Method {
 }
 
 func newMethod(m *Model, sig format.Method) *Method {
-	x := &Method{Name: sig.Name, model: m, syms: sig.Syms}
+	x := &Method{Name: sig.Name, model: m, syms: sig.Syms, solved: &solvedSizes{}}
 	for _, s := range sig.Syms {
 		x.Symbols = append(x.Symbols, Symbol{s.Name, s.Min, s.Max})
 	}

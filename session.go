@@ -372,7 +372,7 @@ func (s *Session) changed(ctx context.Context, err error) error {
 // usable.
 func orderly(ctx context.Context) (context.Context, context.CancelFunc) {
 	if _, ok := ctx.Deadline(); !ok {
-		return context.WithCancel(ctx)
+		return ctx, func() {}
 	}
 	out, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	if ctx.Err() != nil {

@@ -167,3 +167,33 @@ for node, op in ("DepthToSpace", "depth_to_space"), ("SpaceToDepth", "space_to_d
     for source, attrs_of, ins, outs in onnx_nodes(node):
         order = attrs_of.get("mode", b"DCR").decode().lower()
         case('%s x {order="%s", size=%d}' % (op, order, attrs_of["blocksize"]), outs[0], source, tol=F32, x=ins[0])
+
+from onnx import helper, TensorProto
+from onnx.reference import ReferenceEvaluator
+from torchvision.ops import roi_align
+
+
+def evaluate_roi_align(x, boxes, i, **a):
+    """The result of ONNX's reference implementation."""
+    kinds = [TensorProto.FLOAT, TensorProto.FLOAT, TensorProto.INT64]
+    values = [helper.make_tensor_value_info(n, k, None) for n, k in zip("xbi", kinds)]
+    graph = helper.make_graph([helper.make_node("RoiAlign", list("xbi"), ["y"], **a)], "g", values,
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 16)])
+    return ReferenceEvaluator(model).run(None, dict(x=x.float().numpy(), b=boxes.float().numpy(), i=i.numpy()))[0]
+
+
+for shape, count, out, ratio, scale in ((1, 1, 1, 1), 1, (1, 1), 1, 1.0), ((2, 3, 5, 7), 4, (2, 3), 2, 0.5), (
+    (3, 2, 9, 20), 6, (7, 5), 3, 0.25), ((1, 4, 6, 5), 3, (1, 2), 1, 2.0), ((2, 2, 5, 4), 0, (2, 2), 2, 1.0):
+    x, i = rand(*shape), randint(0, shape[0] - 1, count, dtype=torch.int64)
+    boxes = (rand(count, 4) + 0.5) * torch.tensor([shape[3], shape[2]] * 2) / scale  # some leave the image
+    for half in False, True:
+        y = roi_align(x, torch.cat([i[:, None].to(x.dtype), boxes], 1), out, scale, ratio, half)
+        line = "roi_align x, boxes, i {%%soutput=[%d,%d], ratio=%d, scale=%s}" % (*out, ratio, scale)
+        case(line % ("half=true, " if half else ""), y, "torchvision", x=x, boxes=boxes, i=i)
+        if count and ratio > 1:
+            y = evaluate_roi_align(x, boxes, i, mode="max", output_height=out[0], output_width=out[1],
+                                   sampling_ratio=ratio, spatial_scale=scale, coordinate_transformation_mode=
+                                   "half_pixel" if half else "output_half_pixel")
+            case(line % ("half=true, max=true, " if half else "max=true, "), y, "onnx reference", tol=F32,
+                 x=x.float(), boxes=boxes.float(), i=i)

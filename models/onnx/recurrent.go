@@ -112,6 +112,20 @@ func (l *recurrentLayer) kind() string {
 		"relu": "rnn_relu"}[strings.Join(l.names[:per], " ")]
 }
 
+// zeros reports whether x is a part of a constant 0, as exporters write the state before the first step.
+func zeros(x *ir.Node) bool {
+	for {
+		switch x.Op {
+		case op.ConstDef:
+			return x.Attrs.(op.ConstAttrs).Value == 0
+		case op.ReshapeDef, op.ExpandDef, op.NarrowDef, op.TransposeDef, op.CastDef:
+			x = x.In[0]
+		default:
+			return false
+		}
+	}
+}
+
 // native converts to the op recurrent.
 func (l *recurrentLayer) native(kind string) []*value {
 	n, a := l.node, op.RecurrentAttrs{Kind: kind, Reverse: l.reverse}
@@ -131,7 +145,10 @@ func (l *recurrentLayer) native(kind string) []*value {
 	}
 	state := func(i int) *ir.Node {
 		v := given(i)
-		if v != nil && l.batchFirst {
+		if v == nil || zeros(v) { // the default
+			return nil
+		}
+		if l.batchFirst {
 			v = op.Transpose(v, 1, 0, 2)
 		}
 		return v

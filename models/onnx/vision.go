@@ -222,70 +222,14 @@ func roiAlign(n *node) []*value {
 	if ratio < 1 {
 		n.fail("sampling_ratio is %d, so the regions decide the number of samples; want 1 or more", ratio)
 	}
-	half := n.version >= 16 && n.str("coordinate_transformation_mode", "half_pixel") == "half_pixel"
-	out := [2]int64{int64(n.int("output_height", 1)), int64(n.int("output_width", 1))}
+	a := op.RoiAlignAttrs{Output: []int{n.int("output_height", 1), n.int("output_width", 1)}, Ratio: int(ratio),
+		Scale: n.float("spatial_scale", 1), Max: n.str("mode", "avg") == "max",
+		Half: n.version >= 16 && n.str("coordinate_transformation_mode", "half_pixel") == "half_pixel"}
 	d := dtype.F32
 	if x.Type.DType == dtype.F64 {
 		d = dtype.F64
 	}
-	rois = op.Mul(cast(rois, d), op.Const(n.b.g, n.float("spatial_scale", 1), ir.TypeOf(d)))
-	if half {
-		rois = op.Sub(rois, number(0.5, rois))
-	}
-	num := func(v float64) *ir.Node { return number(v, rois) }
-	count := rois.Type.Shape[0]
-	column := func(i int) *ir.Node { return op.Narrow(rois, 1, i, 1) } // [R,1]
-	var axes [2]taps
-	for i := range 2 {
-		start, end := column(1-i), column(3-i)
-		length := op.Sub(end, start)
-		if !half {
-			length = op.Max(length, num(1))
-		}
-		bin := op.Div(length, num(float64(out[i])))
-		k := op.Iota(n.b.g, 1, ir.TypeOf(d, 1, out[i]*ratio))
-		bins := op.Floor(op.Div(k, num(float64(ratio))))
-		inner := op.Div(op.Add(op.Sub(k, op.Mul(bins, num(float64(ratio)))), num(0.5)), num(float64(ratio)))
-		p := op.Add(start, op.Add(op.Mul(bins, bin), op.Mul(inner, bin)))
-		size := n.sizeNode(x.Type.Shape[i+2], d)
-		inside := op.And(op.Ge(p, num(-1)), op.Le(p, size))
-		p = op.Min(op.Max(p, num(0)), op.Sub(size, num(1)))
-		low := op.Floor(p)
-		t := op.Sub(p, low)
-		shape := ir.Shape{count, ir.Static(out[i] * ratio), ir.Static(1)}
-		at := []*ir.Node{low, op.Min(op.Add(low, num(1)), op.Sub(size, num(1)))}
-		weight := []*ir.Node{op.Sub(num(1), t), t}
-		for j := range 2 {
-			at[j] = op.Reshape(cast(at[j], dtype.I64), shape)
-			weight[j] = op.Reshape(op.Where(inside, weight[j], num(0)), shape)
-		}
-		axes[i] = taps{joined(at), joined(weight)}
-	}
-	// Positions are the pairs of rows and columns of samples.
-	h, w := ir.Static(out[0]*ratio), ir.Static(out[1]*ratio)
-	pairs := func(v *ir.Node, axis int) *ir.Node {
-		s := ir.Shape{count, h, w, ir.Static(2)}
-		one := ir.Shape{count, h, ir.Static(1), ir.Static(2)}
-		if axis == 1 {
-			one = ir.Shape{count, ir.Static(1), w, ir.Static(2)}
-		}
-		return op.Reshape(op.Expand(op.Reshape(v, one), s), ir.Shape{count, n.product(ir.Shape{h, w}), ir.Static(2)})
-	}
-	both := []taps{{pairs(axes[0].at, 0), pairs(axes[0].weight, 0)}, {pairs(axes[1].at, 1), pairs(axes[1].weight, 1)}}
-	images := op.Gather(channelsLast(x), batch, 0) // [R,H,W,C]
-	values, weight := n.gathered(images, both)
-	channels := x.Type.Shape[1]
-	weight = op.Reshape(weight, append(append(ir.Shape{}, weight.Type.Shape...), ir.Static(1)))
-	products := op.Mul(cast(values, d), weight)
-	bins := ir.Shape{count, ir.Static(out[0]), ir.Static(ratio), ir.Static(out[1]), ir.Static(ratio)}
-	var y *ir.Node
-	if mode := n.str("mode", "avg"); mode == "max" {
-		y = op.ReduceMax(op.Reshape(products, append(bins, ir.Static(4), channels)), false, 2, 4, 5)
-	} else {
-		y = op.ReduceSum(op.Reshape(products, append(bins, ir.Static(4), channels)), false, 2, 4, 5)
-		y = op.Div(y, num(float64(ratio*ratio)))
-	}
-	return one(cast(op.Transpose(y, 0, 3, 1, 2), x.Type.DType))
+	return one(op.RoiAlign(x, cast(rois, d), batch, a))
 }
 
 // deformConv is DeformConv: the elements that each tap reads, at positions of its own, times the weights.

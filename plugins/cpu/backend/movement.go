@@ -48,6 +48,21 @@ var (
 		}
 		return gatherBatched[uint32](c)
 	}})
+	_ = register(kernel{op: "roi_align", takes: "(f32, f32, i32|i64|u32)",
+		scratch: func(_ *pool.Pool, n *ir.Node, _ product.Precision) pool.Size {
+			return layout.RoiScratch(roiOf(n.Attrs.(op.RoiAlignAttrs), largest(n, 0)))
+		},
+		run: func(c *call) error {
+			g := roiOf(c.node.Attrs.(op.RoiAlignAttrs), c.in[0].Shape)
+			g.Dst, g.Images, g.Boxes = f32(c.out), f32(c.in[0]), f32(c.in[1])
+			switch c.in[2].DType {
+			case dtype.I32:
+				return layout.RoiAlign(c.pool, g, view[int32](c.in[2]))
+			case dtype.I64:
+				return layout.RoiAlign(c.pool, g, view[int64](c.in[2]))
+			}
+			return layout.RoiAlign(c.pool, g, view[uint32](c.in[2]))
+		}})
 	_ = register(
 		kernel{op: "scatter_add", takes: "(f32|f64|i8|i16|i32|i64|u8|u32, i32|i64|u32)", run: func(c *call) error {
 			return elements[c.in[0].DType].scatterAdd(c)
@@ -67,6 +82,11 @@ var (
 				return nil
 			}})
 )
+
+func roiOf(a op.RoiAlignAttrs, x []int) layout.Roi {
+	return layout.Roi{Count: x[0], Channels: x[1], Ratio: a.Ratio, Y: layout.RoiAxis{Bins: a.Output[0], Size: x[2]},
+		X: layout.RoiAxis{Bins: a.Output[1], Size: x[3]}, Scale: float32(a.Scale), Half: a.Half, Max: a.Max}
+}
 
 // resizeScratch returns the scratch memory of linear interpolation. Nearest needs no scratch memory.
 func resizeScratch(p *pool.Pool, n *ir.Node, _ product.Precision) (r pool.Size) {

@@ -35,10 +35,15 @@ var (
 	}, scratch: func(_ *pool.Pool, n *ir.Node, _ product.Precision) pool.Size {
 		return scan.CausalConvScratch(causalOf(largest(n, 0), largest(n, 1)))
 	}})
-	_ = register(kernel{op: "recurrent", run: recurrent,
+	_ = register(kernel{op: "recurrent", prepare: prepareRecurrent,
 		takes: "(f32, f32, bias: f32, h: f32, c: f32, lengths: i32|i64, p: f32)",
 		scratch: func(p *pool.Pool, n *ir.Node, _ product.Precision) pool.Size {
-			return scan.RecurrentScratch(p, recurrentOf(n.Attrs.(op.RecurrentAttrs), largest(n, 0), largest(n, 1)))
+			a := recurrentOf(n.Attrs.(op.RecurrentAttrs), largest(n, 0), largest(n, 1))
+			r := scan.RecurrentScratch(p, a)
+			if param(n.In[1]) != nil {
+				r.Packed = scan.RecurrentKeptSize(p, a)
+			}
+			return r
 		}})
 )
 
@@ -68,9 +73,19 @@ func recurrentOf(a op.RecurrentAttrs, x, r []int) scan.Recurrent {
 	return scan.Recurrent{Cell: cell, T: x[0], B: x[1], D: r[0], H: r[2], Reverse: a.Reverse}
 }
 
-func recurrent(c *call) error {
+// prepareRecurrent returns the function of a layer. Weights that are parameters are packed once, by the first run.
+func prepareRecurrent(n *ir.Node) func(*call) error {
+	var kept *scan.RecurrentKept
+	if param(n.In[1]) != nil {
+		kept = new(scan.RecurrentKept)
+	}
+	return func(c *call) error { return recurrent(c, kept) }
+}
+
+func recurrent(c *call, kept *scan.RecurrentKept) error {
 	a := c.node.Attrs.(op.RecurrentAttrs)
 	r := recurrentOf(a, c.in[0].Shape, c.in[1].Shape)
+	r.Kept = kept
 	r.X, r.R = f32(c.in[0]), f32(c.in[1])
 	r.Bias, r.State, r.C = optional(c, op.RecurrentBias), optional(c, op.RecurrentH), optional(c, op.RecurrentC)
 	r.P = optional(c, op.RecurrentPeephole)

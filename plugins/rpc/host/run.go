@@ -143,21 +143,9 @@ func (x *hostRun) run(ctx context.Context) error {
 		streamCtx, cancel = context.WithDeadline(streamCtx, d)
 		defer cancel()
 	}
-	x.finished = make(chan struct{})
-	reported := make(chan struct{})
-	if x.r.Progress != nil {
-		go func() {
-			defer close(reported)
-			x.reportProgress()
-		}()
-	} else {
-		close(reported)
+	if x.r.Progress != nil || ctx.Done() != nil {
+		defer x.attend(ctx)()
 	}
-	defer func() {
-		close(x.finished)
-		<-reported
-	}()
-	defer context.AfterFunc(ctx, func() { x.cancelWith(ctx) })()
 	var step *wire.StepError
 	what := func() string {
 		if x.phase != "" { // an error now is not about a step
@@ -166,7 +154,14 @@ func (x *hostRun) run(ctx context.Context) error {
 		step = s.stepOf(x.e.prog)
 		return describeRun(x.e.prog, step)
 	}
-	err := s.call(streamCtx, s.opts.Timeouts.Run, what, x.stream)
+	call, exchange := s.call, x.stream
+	if s.directRuns && len(x.header.Dump) == 0 {
+		call, exchange = s.callDirect, x.runDirect
+	}
+	if s.region != nil {
+		x.prepareShared()
+	}
+	err := call(streamCtx, s.opts.Timeouts.Run, what, exchange)
 	if err == nil {
 		x.succeeded = true
 		return nil
@@ -175,6 +170,27 @@ func (x *hostRun) run(ctx context.Context) error {
 		return s.during(interrupted(s.name, ctx), what)
 	}
 	return x.atStep(err, step)
+}
+
+// attend reports progress, and cancels the run when ctx is cancelled, until end is called.
+func (x *hostRun) attend(ctx context.Context) (end func()) {
+	x.finished = make(chan struct{})
+	var reported chan struct{}
+	if x.r.Progress != nil {
+		reported = make(chan struct{})
+		go func() {
+			defer close(reported)
+			x.reportProgress()
+		}()
+	}
+	stop := context.AfterFunc(ctx, func() { x.cancelWith(ctx) })
+	return func() {
+		stop()
+		close(x.finished)
+		if reported != nil {
+			<-reported
+		}
+	}
 }
 
 // atStep adds step to the chain of err. If err came from the backend and names a step, atStep instead adds the name of
@@ -256,12 +272,6 @@ func (x *hostRun) cancel() {
 // stream exchanges the messages of one run.
 func (x *hostRun) stream(ctx context.Context) error {
 	s := x.e.session
-	if s.region != nil {
-		x.prepareShared()
-	}
-	if s.directRuns && len(x.header.Dump) == 0 {
-		return x.runDirect(ctx)
-	}
 	st, err := s.api.Run(ctx)
 	if err != nil {
 		return err

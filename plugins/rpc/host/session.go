@@ -57,6 +57,7 @@ type Session struct {
 
 	loadMu     sync.Mutex
 	runSlot    chan struct{} // a mutex for runs and states; see lock
+	runWatch   lifeWatch     // of runs on direct; guarded by runSlot
 	generation int64         // number of the last run; guarded by runSlot
 	running    runState
 
@@ -136,6 +137,7 @@ func (s *Session) fail(err error) {
 	s.once.Do(func() {
 		s.msgs.line("#", "the session ends: "+err.Error())
 		s.kill(err)
+		s.direct.Interrupt()
 		go func() {
 			s.stop(errors.Is(err, code.Closed))
 			s.release()
@@ -255,13 +257,32 @@ func (s *Session) call(ctx context.Context, limit time.Duration, what func() str
 	defer cancel()
 	defer context.AfterFunc(s.dead, cancel)()
 	begun := time.Now()
-	stopWatch := s.watch()
+	w := s.watch()
 	err := f(callCtx)
-	stopWatch()
+	w.stop()
 	if err == nil {
 		return nil
 	}
-	return s.explain(ctx, callCtx, time.Since(begun), err, what)
+	return s.explain(ctx, callCtx.Err() != nil, time.Since(begun), err, what)
+}
+
+// callDirect is like call, for a run on the run channel. A context and timers of its own would take a large part of a
+// short run. So the timer that watches the heartbeats also ends the call after limit, and a lost backend ends it by
+// closing the channel.
+func (s *Session) callDirect(ctx context.Context, limit time.Duration, what func() string,
+	f func(context.Context) error) error {
+	if err := s.Err(); err != nil {
+		return s.during(err, what)
+	}
+	begun := time.Now()
+	w := &s.runWatch
+	w.begin(s, limit, s.direct.Interrupt)
+	err := f(ctx)
+	overdue := w.stop()
+	if err == nil {
+		return nil
+	}
+	return s.explain(ctx, overdue || ctx.Err() != nil || s.dead.Err() != nil, time.Since(begun), err, what)
 }
 
 // during adds a description of what the backend was doing to err.
@@ -287,7 +308,8 @@ const breakGrace = time.Second
 
 // explain converts the error of a call to a typed error. If the error shows that the backend is lost or violates the
 // protocol, explain stops the backend.
-func (s *Session) explain(ctx, callCtx context.Context, took time.Duration, err error, what func() string) error {
+// ended says whether the call was ended because the backend is lost or the time is over.
+func (s *Session) explain(ctx context.Context, ended bool, took time.Duration, err error, what func() string) error {
 	if fault := s.Err(); fault != nil {
 		return s.during(fault, what)
 	}
@@ -311,7 +333,7 @@ func (s *Session) explain(ctx, callCtx context.Context, took time.Duration, err 
 		return interrupted(s.name, ctx)
 	}
 	switch {
-	case callCtx.Err() != nil || st.Code() == codes.DeadlineExceeded:
+	case ended || st.Code() == codes.DeadlineExceeded:
 		s.fail(lost(code.Stopped, s.name, "did not answer within %v", took.Round(time.Millisecond)))
 	case st.Code() == codes.ResourceExhausted:
 		s.fail(lost(code.Protocol, s.name, "sent a message of more than %d bytes", wire.MaxMessage))

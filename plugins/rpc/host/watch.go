@@ -68,19 +68,17 @@ func (s *Session) stepOf(p *program.Program) *wire.StepError {
 const sampleEvery = 100 * time.Millisecond
 
 // watch kills the backend if its heartbeats stop for Timeouts.Stall, or if no step of a run starts for Timeouts.Step.
-// Stall does not apply to a backend that sends no heartbeats. The caller must call stop at the end of the call.
+// Stall does not apply to a backend that sends no heartbeats. The caller must stop the watch at the end of the call.
 //
 // A call shorter than sampleEvery costs one timer and no goroutine, because waking a thread takes longer than a short
 // run.
-func (s *Session) watch() (stop func()) {
-	w := &lifeWatch{s: s, last: s.beat()}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.timer = time.AfterFunc(sampleEvery, w.sample)
-	return w.stop
+func (s *Session) watch() *lifeWatch {
+	w := &lifeWatch{}
+	w.begin(s, 0, nil)
+	return w
 }
 
-// lifeWatch checks for heartbeats during one call.
+// lifeWatch checks for heartbeats during one call at a time.
 type lifeWatch struct {
 	s *Session
 
@@ -91,6 +89,10 @@ type lifeWatch struct {
 	same    int   // number of samples since it changed
 	step    step  // the newest step in the last sample
 	still   int   // number of samples since it changed
+
+	end       time.Time // when the call takes too long; zero for never
+	interrupt func()    // called then
+	overdue   bool      // it was called
 }
 
 // step is a step of a run.
@@ -99,11 +101,36 @@ type step struct {
 	started    int
 }
 
+// begin watches a call. If limit is not 0, it calls interrupt when the call has taken that long.
+func (w *lifeWatch) begin(s *Session, limit time.Duration, interrupt func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.s, w.stopped, w.last, w.same, w.step, w.still = s, false, s.beat(), 0, step{}, 0
+	w.end, w.interrupt, w.overdue = time.Time{}, interrupt, false
+	wait := sampleEvery
+	if limit > 0 {
+		w.end, wait = time.Now().Add(limit), min(wait, limit)
+	}
+	if w.timer == nil {
+		w.timer = time.AfterFunc(wait, w.sample)
+	} else {
+		w.timer.Reset(wait)
+	}
+}
+
 func (w *lifeWatch) sample() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.stopped || w.s.dead.Err() != nil {
 		return
+	}
+	wait := sampleEvery
+	if !w.end.IsZero() {
+		if wait = min(wait, time.Until(w.end)); wait <= 0 {
+			w.overdue = true
+			w.interrupt()
+			return
+		}
 	}
 	running, limits := &w.s.running, w.s.opts.Timeouts
 	b, at := w.s.beat(), step{generation: running.generation.Load()}
@@ -124,15 +151,17 @@ func (w *lifeWatch) sample() {
 		w.s.fail(lost(code.Stopped, w.s.name, "started no other step for %v", limits.Step).WithHint(
 			"Timeouts.Step allows longer steps").Naming("Timeouts.Step"))
 	default:
-		w.timer.Reset(sampleEvery)
+		w.timer.Reset(wait)
 	}
 }
 
-func (w *lifeWatch) stop() {
+// stop ends the watch of a call, and reports whether it took too long.
+func (w *lifeWatch) stop() (overdue bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.stopped = true
 	w.timer.Stop()
+	return w.overdue
 }
 
 // beat returns a number that changes while the backend lives, or 0 if there is no heartbeat.

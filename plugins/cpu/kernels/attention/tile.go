@@ -75,15 +75,16 @@ type attnTile struct {
 	m, l    []float32 // [panels][nr]
 	started bool      // keys have been added to o, m and l
 
-	k, v  []float32 // one tile of keys and values, packed in panels: keys by dk, and dv by keys
-	rows  []float32 // gathered rows of q, k or v before packing, [tile, dk or dv] with spill
-	plain []float32 // a panel, or the values, as float32 before convert
-	score []float32 // [tile, nr] scores of a panel, then weights
-	power []float32 // the weights packed as an operand; score itself if products are float32
-	mNew  []float32 // [nr] m with the current tile
-	alpha []float32 // [nr] 2^(m - mNew)
-	junk  []float32 // [nr] results that nothing reads
-	zeros []float32 // [dv]
+	k, v   []float32 // one tile of keys and values, packed in panels: keys by dk, and dv by keys
+	turned []float32 // [lanes, nr] the last elements of queries, transposed
+	rows   []float32 // gathered rows of q, k or v before packing, [tile, dk or dv] with spill
+	plain  []float32 // a panel, or the values, as float32 before convert
+	score  []float32 // [tile, nr] scores of a panel, then weights
+	power  []float32 // the weights packed as an operand; score itself if products are float32
+	mNew   []float32 // [nr] m with the current tile
+	alpha  []float32 // [nr] 2^(m - mNew)
+	junk   []float32 // [nr] results that nothing reads
+	zeros  []float32 // [dv]
 
 	outliers []outlier // see setAside
 }
@@ -105,6 +106,7 @@ func (a *attnTile) init(s *isa.Set, sc *pool.Scratch, precision product.Precisio
 	a.k = sc.Floats(way.Rows(t)*a.depth + product.Spill)
 	a.v = sc.Floats(a.rowsO*way.Depth(t) + product.Spill)
 	a.rows = sc.Floats(max(t, nr)*max(dk, dv) + product.Spill)
+	a.turned = sc.Floats(s.Lanes * nr)
 	a.score = sc.Floats(max(way.Rows(t), 2*way.Depth(t))*nr + product.Spill)
 	a.power = a.score
 	switch way {
@@ -144,12 +146,11 @@ func (a *attnTile) packQueries(p span) {
 	for h := 0; h < p.NR; h += s.Lanes {
 		rows := a.rows[h*a.dk:]
 		vec.On(s).Transpose(q[h:], p.NR, rows, a.dk, s.Lanes, whole)
-		for d := whole; d < a.dk; d++ {
-			for i := range s.Lanes {
-				q[d*p.NR+h+i] = rows[i*a.dk+d]
-			}
+		if whole < a.dk { // whole vectors, of which only the first elements belong to these queries
+			vec.On(s).Transpose(a.turned[h:], p.NR, rows[whole:], a.dk, s.Lanes, s.Lanes)
 		}
 	}
+	copy(q[whole*p.NR:a.dk*p.NR], a.turned)
 	product.Convert(s, a.way, dst, q, p.NR, a.dk)
 }
 
@@ -297,18 +298,10 @@ func (a *attnTile) finish(p span) []float32 {
 		}
 	}
 	p.ScaleRows(o, a.alpha)
-	// Each transpose takes up to lanes rows of Oᵀ. It spills into columns that a later iteration writes.
-	for d := 0; d < dv; d += s.Lanes {
-		h := min(s.Lanes, dv-d)
-		if h == s.Lanes {
-			vec.On(s).Transpose(a.rows[d:], dv, o[d*nr:], nr, h, nr)
-			continue
-		}
-		for i := range nr {
-			for e := range h {
-				a.rows[i*dv+d+e] = o[(d+e)*nr+i]
-			}
-		}
+	// Each transpose takes up to lanes rows of Oᵀ. Those of fewer rows come first: they spill into the columns after
+	// theirs, which are those of the next row.
+	for d := (dv - 1) / s.Lanes * s.Lanes; d >= 0; d -= s.Lanes {
+		vec.On(s).Transpose(a.rows[d:], dv, o[d*nr:], nr, min(s.Lanes, dv-d), nr)
 	}
 	return a.rows
 }

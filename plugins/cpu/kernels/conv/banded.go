@@ -115,11 +115,8 @@ func (g *convolution) bands() {
 	p := g.p
 	g.prefill()
 	p.Shared.Reset()
-	blocks := g.blocks()
 	if g.Transposed {
-		size := g.Groups * blocks * (g.blockRows()*g.cg*len(g.taps) + product.Spill*len(g.phases))
-		g.packed = p.Shared.Floats(size)
-		p.Share(g.Groups*blocks, 1, (*convPhases)(g))
+		g.packPhases()
 	} else {
 		g.phase = g.phases[0]
 		g.phaseTaps = g.taps

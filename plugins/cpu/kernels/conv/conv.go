@@ -71,6 +71,8 @@ func Convolve(p *pool.Pool, g *Args) {
 		c.pixels()
 	case c.byChannel():
 		c.channels()
+	case c.inPatches():
+		c.patches()
 	case c.Packed != nil && c.byWinograd():
 		c.winograd()
 		return

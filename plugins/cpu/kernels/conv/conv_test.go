@@ -185,6 +185,58 @@ func TestConvFew(t *testing.T) {
 	})
 }
 
+// TestConvPatches compares convolutions whose kernels hardly overlap with the definition.
+func TestConvPatches(t *testing.T) {
+	kerneltest.EachPool(t, func(t *testing.T, p *pool.Pool) {
+		r := kerneltest.RNG(37)
+		for i := range kerneltest.Some(40) {
+			g := drawPatches(r)
+			if i%10 == 0 { // there is no padding, so this is a number like any other
+				g.X[r.IntN(len(g.X))] = float32(math.Inf(1))
+				g.Weight = stored.F32(kerneltest.Randoms(r, g.Weight.Len()))
+				g.Weight.Floats[r.IntN(g.Weight.Len())] = float32(math.NaN())
+			}
+			want := conv64(g)
+			dst, check := kerneltest.Guarded(len(want))
+			g.Out, g.Packed = dst, new(Packed)
+			for range 2 {
+				clear(dst)
+				Convolve(p, g)
+				check(t, describeConv(g))
+				kerneltest.Compare(t, describeConv(g), dst, want, 1e-5, 1e-5)
+			}
+			if g.Packed.patches == nil && (g.Cin > 1 || elementwise.Volume(g.Kernel) > channelTaps) {
+				t.Errorf("%s was computed in another way", describeConv(g))
+			}
+		}
+	})
+}
+
+// drawPatches draws a convolution whose kernels do not overlap, or only a little.
+func drawPatches(r *rand.Rand) *Args {
+	one := [3]int{1, 1, 1}
+	g := &Args{N: 1 + r.IntN(3), In: one, Kernel: one, Stride: one, Dilation: one, Groups: 1}
+	for i := r.IntN(3); i < 3; i++ {
+		g.Kernel[i] = 1 + r.IntN(3)
+		if i == 2 {
+			g.Kernel[i] = patchRun + r.IntN(6)
+		}
+		g.Stride[i] = g.Kernel[i] + r.IntN(2)*r.IntN(3)
+		g.In[i] = g.Kernel[i] + r.IntN(g.Stride[i]*(1+r.IntN(5)))
+	}
+	if r.IntN(4) == 0 {
+		g.In[2] = g.Stride[2] * 32 // whole vectors
+	}
+	if r.IntN(3) == 0 { // they overlap a little
+		g.Stride = [3]int{g.Kernel[0], g.Kernel[1], patchStride}
+		g.Kernel[2] = patchStride + 1 + r.IntN(6)
+		g.In[2] = g.Kernel[2] + r.IntN(70)
+	}
+	g.Cin, g.Cout = 1+r.IntN(4), 1+r.IntN(50)
+	drawValues(r, g)
+	return g
+}
+
 // drawFew draws a convolution of a small image, often with several images and groups.
 func drawFew(r *rand.Rand) *Args {
 	one := [3]int{1, 1, 1}
@@ -216,8 +268,11 @@ func TestConvThreads(t *testing.T) {
 	for seed := range uint64(12) {
 		kerneltest.SameForAnyThreads(t, func(p *pool.Pool) []float32 {
 			g := randomConv(kerneltest.RNG(2+seed), seed%3 == 1)
-			if seed%2 == 0 {
+			switch seed % 4 {
+			case 0, 2:
 				g = drawFew(kerneltest.RNG(seed))
+			case 3:
+				g = drawPatches(kerneltest.RNG(seed))
 			}
 			g.Packed = new(Packed)
 			g.In[2] += 50

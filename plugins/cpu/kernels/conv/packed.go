@@ -16,6 +16,10 @@ type Packed struct {
 	// Transformed for Winograd's algorithm, and the largest magnitude. It is infinite if they cannot be used.
 	winograd []float32
 	largest  float64
+	phases []float32 // of a transpose; see convPhases
+	taps   int       // that phases has
+
+	patches *product.PackedWeights // see inPatches
 	// A weight is not finite, and there is padding: each call computes the convolution by its definition.
 	bad bool
 }
@@ -24,11 +28,18 @@ type Packed struct {
 // other sizes too.
 func (g *Args) PackedSize(p *pool.Pool, varies bool) (n int64) {
 	c := convolution{Args: *g, p: p, cg: g.Cin / g.Groups, og: g.Cout / g.Groups, out: g.OutSize()}
+	c.Packed = &Packed{}
 	c.k = c.cg * elementwise.Volume(g.Kernel)
 	switch {
-	case g.Last || g.Transposed:
+	case g.Last:
+	case g.Transposed:
+		c.list()
+		n = pool.FloatBytes(c.phasesSize())
 	case c.byChannel():
 		n = pool.FloatBytes(c.pixelWeights())
+	case c.inPatches():
+		q := c.patchProduct(1)
+		n = q.KeptSize(p)
 	default:
 		if c.byWinograd() {
 			n = pool.FloatBytes(c.winogradSize())
@@ -67,6 +78,31 @@ func (g *convolution) packLeft() {
 	p.Share(g.Groups*g.blocks(), 1, (*convBlocks)(g))
 	if kept != nil {
 		kept.left, kept.bad = g.left, kept.bad || p.Bad.Load() != 0
+	}
+}
+
+// phasesSize returns the number of floats of all blocks of the packed weights of all phases.
+func (g *convolution) phasesSize() int {
+	return g.Groups * g.blocks() * (g.blockRows()*g.cg*len(g.taps) + product.Spill*len(g.phases))
+}
+
+// packPhases sets packed to the weights of all phases of a transpose. It stores 1 in Bad if the products cannot be
+// used.
+func (g *convolution) packPhases() {
+	p, kept, size := g.p, g.Packed, g.phasesSize()
+	switch {
+	case kept == nil:
+		g.packed = p.Shared.Floats(size)
+	case kept.taps == len(g.taps) && len(kept.phases) == size: // a very small result lacks phases
+		g.packed = kept.phases
+		g.refuse()
+		return
+	default:
+		g.packed = make([]float32, size)
+	}
+	p.Share(g.Groups*g.blocks(), 1, (*convPhases)(g))
+	if kept != nil {
+		kept.phases, kept.taps, kept.bad = g.packed, len(g.taps), kept.bad || p.Bad.Load() != 0
 	}
 }
 

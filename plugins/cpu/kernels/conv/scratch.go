@@ -41,6 +41,10 @@ func (g *Args) ScratchSize(p *pool.Pool) pool.Size {
 		r.Worker = max(r.Worker, c.productScratch(),
 			pool.FloatBytes(c.blockRows()*taps, c.blockRows()/mr*taps*s.Lanes))
 	}
+	c.Packed = new(Packed)
+	if c.inPatches() {
+		r = r.With(c.patchScratch())
+	}
 	if c.flat() {
 		more := c.mergedSize()
 		more.Shared += pool.FloatBytes(g.Cout * c.k)

@@ -12,15 +12,16 @@ import (
 
 func TestConvScratch(t *testing.T) {
 	r := kerneltest.RNG(8)
-	for i := range kerneltest.Some(60) {
+	for i := range kerneltest.Some(75) {
 		g := randomConv(r, i%3 == 1)
-		if i%4 == 0 {
+		switch i % 5 {
+		case 0:
 			g = drawFew(r)
-		}
-		if i%4 == 1 {
+		case 1:
+			g = drawPatches(r)
+		case 2:
 			g = drawWinograd(r)
-		}
-		if i%4 == 2 {
+		case 3:
 			g = drawLines(r)
 		}
 		g.Out = make([]float32, g.N*elementwise.Volume(g.OutSize())*g.Cout)
@@ -33,7 +34,7 @@ func TestConvScratch(t *testing.T) {
 			need.Packed = g.PackedSize(p, false)
 			Convolve(p, g)
 			kept := pool.FloatBytes(len(g.Packed.left), len(g.Packed.right), len(g.Packed.pixels),
-				len(g.Packed.winograd))
+				len(g.Packed.phases), len(g.Packed.winograd))
 			if kept > need.Packed {
 				t.Errorf("packed weights of %s take %d bytes, more than %d", describeConv(g), kept, need.Packed)
 			}

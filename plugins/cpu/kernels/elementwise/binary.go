@@ -164,6 +164,10 @@ func (x *binaryVectors) Do(lo, hi, worker int) {
 		x.each(lo, hi, worker, func(dst []float32, lo, hi int) { x.spread(dst, lo, hi, k, buf[:Spread]) })
 		return
 	}
+	if x.g.short() {
+		x.each(lo, hi, worker, func(dst []float32, lo, hi int) { x.spreadBoth(dst, lo, hi, buf) })
+		return
+	}
 	x.each(lo, hi, worker, func(dst []float32, lo, hi int) {
 		x.g.rows(lo, hi, func(out int, at [operands]int, n int) {
 			pieces(n, x.a[at[0]:], x.b[at[1]:], sa, sb, buf, func(i int, a, b []float32) {
@@ -186,6 +190,18 @@ func (x *binaryVectors) spread(dst []float32, lo, hi, k int, buf []float32) {
 			x.g.spreadRows(buf, x.b, k, lo)
 			x.f(to, x.a[lo:][:len(buf)], buf)
 		}
+	}
+}
+
+// spreadBoth computes elements [lo, hi) of short rows.
+func (x *binaryVectors) spreadBoth(dst []float32, lo, hi int, buf []float32) {
+	for n := 0; lo < hi; lo += n {
+		n = min(Spread, hi-lo)
+		a, b := buf[:n], buf[Spread:][:n]
+		x.g.spreadRows(a, x.a, 0, lo)
+		x.g.spreadRows(b, x.b, 1, lo)
+		x.f(dst[:n], a, b)
+		dst = dst[n:]
 	}
 }
 

@@ -100,23 +100,44 @@ func Elements(shape []int) int {
 func (g *grid) rows(lo, hi int, f func(out int, at [operands]int, n int)) {
 	last := g.rank - 1
 	row := g.dims[last]
-	for lo < hi {
-		col := lo % row
-		var at [operands]int
-		for k := range at {
-			at[k] = col * g.strides[k][last]
+	if lo >= hi {
+		return
+	}
+	col, rest := lo%row, lo/row
+	var index [MaxRank]int // of the row
+	var first [operands]int
+	for i := last - 1; i >= 0; i-- {
+		index[i] = rest % g.dims[i]
+		rest /= g.dims[i]
+		for k := range first {
+			first[k] += index[i] * g.strides[k][i]
 		}
-		rest := lo / row
-		for i := last - 1; i >= 0; i-- {
-			x := rest % g.dims[i]
-			rest /= g.dims[i]
+	}
+	for {
+		at := first
+		if col > 0 {
 			for k := range at {
-				at[k] += x * g.strides[k][i]
+				at[k] += col * g.strides[k][last]
 			}
 		}
 		n := min(hi-lo, row-col)
 		f(lo, at, n)
-		lo += n
+		if lo += n; lo >= hi {
+			return
+		}
+		col = 0
+		for i := last - 1; i >= 0; i-- { // the next row, without divisions, which take longer than a short row
+			if index[i]++; index[i] < g.dims[i] {
+				for k := range first {
+					first[k] += g.strides[k][i]
+				}
+				break
+			}
+			for k := range first {
+				first[k] -= (g.dims[i] - 1) * g.strides[k][i]
+			}
+			index[i] = 0
+		}
 	}
 }
 
@@ -141,26 +162,35 @@ func (g *grid) shortRows(m, n int) int {
 	return -1
 }
 
-// spreadRows sets dst to the elements of operand k, which src holds, for elements of the result from lo on. The operand
-// repeats an element along each row, and the rank is at least 2.
+// short reports whether rows are so short that operands are spread instead of computed row by row.
+func (g *grid) short() bool { return g.rank > 1 && g.dims[g.rank-1] <= shortRow }
+
+// spreadRows sets dst to the elements of operand k, which src holds, for elements of the result from lo on. The rank is
+// at least 2.
 func (g *grid) spreadRows(dst, src []float32, k, lo int) {
 	last := g.rank - 1
-	row, rows := g.dims[last], g.dims[last-1]
+	row, rows, step, down := g.dims[last], g.dims[last-1], g.step(k), g.strides[k][last-1]
 	col, first := lo%row, lo/row%rows
 	for rest := lo / row / rows; len(dst) > 0; rest++ {
-		at := first * g.strides[k][last-1]
+		at := first * down
 		for i, r := last-2, rest; i >= 0; i-- {
 			at += r % g.dims[i] * g.strides[k][i]
 			r /= g.dims[i]
 		}
 		for ; first < rows && len(dst) > 0; first++ {
 			n := min(row-col, len(dst))
-			v := src[at]
-			for i := range dst[:n] {
-				dst[i] = v
+			if to := dst[:n]; step == 0 {
+				v := src[at]
+				for i := range to {
+					to[i] = v
+				}
+			} else {
+				for i, v := range src[at+col:][:n] {
+					to[i] = v
+				}
 			}
 			dst, col = dst[n:], 0
-			at += g.strides[k][last-1]
+			at += down
 		}
 		first = 0
 	}

@@ -2,7 +2,9 @@ package norm
 
 import (
 	"github.com/rlx-go/rlx/plugins/cpu/kernels/elementwise"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/isa"
 	"github.com/rlx-go/rlx/plugins/cpu/kernels/pool"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/reduce"
 )
 
 // AddArgs are the arguments of Add, for rows of N elements. Gamma and Beta have N elements. Sum and Dst may be X and
@@ -32,11 +34,27 @@ type addRows struct {
 	p *pool.Pool
 }
 
+// addedAtOnce is how many elements are added before their norms are computed. They stay in the first-level cache.
+const addedAtOnce = 1 << 11
+
 func (g *addRows) Do(lo, hi, _ int) {
 	s, n := g.p.Set, g.N
-	for r := lo; r < hi; r++ {
-		sum := g.Sum[r*n : (r+1)*n]
-		elementwise.On(s).Binary[elementwise.Add](sum, g.X[r*n:(r+1)*n], g.Residual[r*n:(r+1)*n])
-		normRow(s, g.Dst[r*n:(r+1)*n], sum, g.Gamma[:n], g.Beta[:n], g.Eps, g.Center)
+	high := max(1, addedAtOnce/n)
+	for r := lo; r < hi; r += high {
+		end := min(hi, r+high) * n
+		sum := g.Sum[r*n : end]
+		elementwise.On(s).Binary[elementwise.Add](sum, g.X[r*n:end], g.Residual[r*n:end])
+		normRows(s, g.Dst[r*n:end], sum, g.Gamma[:n], g.Beta[:n], g.Eps, g.Center)
+	}
+}
+
+// normRows computes the norms of rows of len(gamma) elements.
+func normRows(s *isa.Set, dst, x, gamma, beta []float32, eps float32, center bool) {
+	n := len(gamma)
+	if f := reduce.On(s).NormRows; f != nil && f(dst, x, gamma, beta, n, eps, center) {
+		return
+	}
+	for at := 0; at < len(x); at += n {
+		normRow(s, dst[at:at+n], x[at:at+n], gamma, beta, eps, center)
 	}
 }

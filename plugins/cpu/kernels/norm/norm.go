@@ -40,10 +40,10 @@ func Normalize(p *pool.Pool, g Args, rows int) {
 	if n == 0 {
 		return
 	}
-	pool.Split(p, rows, pool.RowGrain(n), normRows{g, p})
+	pool.Split(p, rows, pool.RowGrain(n), normPart{g, p})
 }
 
-type normRows struct {
+type normPart struct {
 	Args
 	p *pool.Pool
 }
@@ -56,13 +56,17 @@ func Scratch(d dtype.DType, n, gains int) pool.Size {
 	return pool.Size{Worker: pool.FloatBytes(n, n, gains, gains, elementwise.Spread, elementwise.Spread)}
 }
 
-func (g *normRows) Do(lo, hi, worker int) {
+func (g *normPart) Do(lo, hi, worker int) {
 	s, sc, n := g.p.Set, g.p.Scratch(worker), g.N
 	buf, other := g.X.Buffer(sc, n), g.Residual.Buffer(sc, n)
 	per := n / g.Area // elements of gamma that a row uses
 	gains := g.Groups * per
 	gamma, beta := g.Gamma.Row(s, 0, gains, g.Gamma.Buffer(sc, gains)),
 		g.Beta.Row(s, 0, gains, g.Beta.Buffer(sc, gains))
+	if g.X.Kind == dtype.F32 && g.Area == 1 && g.Groups == 1 {
+		g.floats(lo, hi, gamma[:n], beta[:n])
+		return
+	}
 	var one, two []float32
 	if g.Area > longArea {
 		one, two = sc.Floats(elementwise.Spread), sc.Floats(elementwise.Spread)
@@ -89,6 +93,18 @@ func (g *normRows) Do(lo, hi, worker int) {
 		}
 		g.Dst.Put(s, r*n, d)
 	}
+}
+
+// floats computes rows of floats.
+func (g *normPart) floats(lo, hi int, gamma, beta []float32) {
+	s, n := g.p.Set, g.N
+	if g.Residual.Len() > 0 {
+		x := addRows{AddArgs{Sum: g.Dst.Floats, Dst: g.Dst.Floats, X: g.X.Floats, Residual: g.Residual.Floats,
+			Gamma: gamma, Beta: beta, N: n, Eps: g.Eps, Center: g.Center}, g.p}
+		x.Do(lo, hi, 0)
+		return
+	}
+	normRows(s, g.Dst.Floats[lo*n:hi*n], g.X.Floats[lo*n:hi*n], gamma, beta, g.Eps, g.Center)
 }
 
 // BatchNormArgs are the arguments of BatchNorm. X and Dst are [Batch, Channels, Area], the other operands [Channels].

@@ -18,11 +18,14 @@ const (
 	keptRows = 512
 	// The largest matrix of f32 that is kept, in elements. The packed copy takes as much memory as the weights.
 	keptSize = 3 << 20
+	// The largest matrix that is kept if it is stored as [N, K], and the least number of its rows. Larger products of
+	// such weights read them as they lie, see gemmRows, and smaller ones take dot products, see gemv.
+	keptSmall, keptSmallRows = 1 << 16, 3
 )
 
 // Keeps reports whether the weights of products of least to most rows are worth packing in advance. It reads what
-// ScratchSize reads, without M. Weights of f32 are not if B is stored as [N, K], because gemmRows and gemv read them as
-// they lie, and neither if all products have one row; see gemmRow.
+// ScratchSize reads, without M. Large weights of f32 are not if B is stored as [N, K], and neither are those of
+// products of one row; see gemmRow.
 func (g *GemmArgs) Keeps(p *pool.Pool, least, most int) bool {
 	switch {
 	case g.N*g.K == 0:
@@ -30,8 +33,13 @@ func (g *GemmArgs) Keeps(p *pool.Pool, least, most int) bool {
 	case TakesBlocked(p, g.Precision):
 		return true
 	}
-	return g.B.Kind == dtype.F32 && !g.TransB && g.Precision == Float32 && g.K*g.N <= keptSize && least <= keptRows &&
-		most > 1
+	if g.B.Kind != dtype.F32 || g.Precision != Float32 || least > keptRows {
+		return false
+	}
+	if g.TransB {
+		return g.K*g.N <= keptSmall && least >= keptSmallRows
+	}
+	return g.K*g.N <= keptSize && most > 1
 }
 
 // KeptSize returns the bytes that PackWeights keeps.

@@ -40,6 +40,11 @@ func PackRows(s *isa.Set, dst, a []float32, lda, rows, k int) {
 		panic("BUG: panel higher than a vector")
 	}
 	vec.On(s).Transpose(dst, rows, a, lda, rows, whole)
+	if whole > 0 && whole < k { // the last vector repeats elements of the one before
+		at := k - s.Lanes
+		vec.On(s).Transpose(dst[at*rows:], rows, a[at:], lda, rows, s.Lanes)
+		return
+	}
 	for l := whole; l < k; l++ {
 		for i := range rows {
 			dst[l*rows+i] = a[i*lda+l]

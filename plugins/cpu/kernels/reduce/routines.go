@@ -8,6 +8,10 @@ type Routines struct {
 	Deviations func(x []float32, mean float32) (distance, squares float32)     // sums of mean-x and of its square
 	Normalize  func(dst, x, gamma, beta []float32, mean, scale, shift float32) // ((x-mean)*scale + shift)*gamma + beta
 
+	// NormRows normalizes rows of n elements, as norm.Normalize does. It returns false for an n that it does not take.
+	// Nil means none.
+	NormRows func(dst, x, gamma, beta []float32, n int, eps float32, center bool) bool
+
 	Folds   *foldRoutines    // nil: reductions use the binary routines
 	Softmax *softmaxRoutines // nil: see norm.softmaxRowByParts
 }

@@ -17,6 +17,11 @@ func deviationsAVX2(x *float32, blocks int, mean float32, distance *float32) flo
 //go:noescape
 func normalizeAVX2(dst *float32, x *float32, gamma *float32, beta *float32, blocks int, mean float32, scale float32, shift float32)
 
+// normRowsAVX2 normalizes rows of blocks*lanes floats, as norm.Normalize does; rows, blocks > 0. count is the number of floats as a float64. center is all ones, or 0 for a mean of 0.
+//
+//go:noescape
+func normRowsAVX2(dst *float32, x *float32, gamma *float32, beta *float32, rows int, blocks int, count float64, eps float64, center uint64)
+
 // sumAVX512 is the sum of blocks*lanes floats; blocks > 0.
 //
 //go:noescape
@@ -31,3 +36,8 @@ func deviationsAVX512(x *float32, blocks int, mean float32, distance *float32) f
 //
 //go:noescape
 func normalizeAVX512(dst *float32, x *float32, gamma *float32, beta *float32, blocks int, mean float32, scale float32, shift float32)
+
+// normRowsAVX512 normalizes rows of blocks*lanes floats, as norm.Normalize does; rows, blocks > 0. count is the number of floats as a float64. center is all ones, or 0 for a mean of 0.
+//
+//go:noescape
+func normRowsAVX512(dst *float32, x *float32, gamma *float32, beta *float32, rows int, blocks int, count float64, eps float64, center uint64)

@@ -4,9 +4,9 @@
 
 
 // SUM_LANES8 sets x to the sum of the lanes of r. It overwrites the others.
-#define SUM_LANES8(r, x, t, rX) \
+#define SUM_LANES8(r, x, t) \
 	VEXTRACTF128 $0x01, r, x; \
-	VADDPS x, rX, x; \
+	VADDPS x, t, x; \
 	VPERMILPS $0x0e, x, t; \
 	VADDPS t, x, x; \
 	VPERMILPS $0x01, x, t; \
@@ -33,32 +33,32 @@ TEXT ·sumAVX2(SB), NOSPLIT, $0-20
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 	SUBQ   $0x04, CX
-	JLT    rest
+	JLT    rest1
 
-four:
+four1:
 	VADDPS (AX), Y0, Y0
 	VADDPS 32(AX), Y1, Y1
 	VADDPS 64(AX), Y2, Y2
 	VADDPS 96(AX), Y3, Y3
 	ADDQ   $0x00000080, AX
 	SUBQ   $0x04, CX
-	JGE    four
+	JGE    four1
 
-rest:
+rest1:
 	ADDQ $0x04, CX
-	JEQ  sum
+	JEQ  sum1
 
-one:
+one1:
 	VADDPS (AX), Y0, Y0
 	ADDQ   $0x20, AX
 	DECQ   CX
-	JNE    one
+	JNE    one1
 
-sum:
+sum1:
 	VADDPS       Y1, Y0, Y0
 	VADDPS       Y3, Y2, Y2
 	VADDPS       Y2, Y0, Y0
-	SUM_LANES8(Y0, X1, X0, X0)
+	SUM_LANES8(Y0, X1, X0)
 	VMOVSS       X1, ret+16(FP)
 	VZEROUPPER
 	RET
@@ -78,9 +78,9 @@ TEXT ·deviationsAVX2(SB), NOSPLIT, $0-36
 	VXORPS       Y7, Y7, Y7
 	VXORPS       Y8, Y8, Y8
 	SUBQ         $0x04, CX
-	JLT          rest
+	JLT          rest2
 
-four:
+four2:
 	VSUBPS      (AX), Y0, Y9
 	VADDPS      Y9, Y2, Y2
 	VFMADD231PS Y9, Y9, Y1
@@ -95,32 +95,32 @@ four:
 	VFMADD231PS Y9, Y9, Y7
 	ADDQ        $0x00000080, AX
 	SUBQ        $0x04, CX
-	JGE         four
+	JGE         four2
 
-rest:
+rest2:
 	ADDQ $0x04, CX
-	JEQ  sum
+	JEQ  sum2
 
-one:
+one2:
 	VSUBPS      (AX), Y0, Y9
 	VADDPS      Y9, Y2, Y2
 	VFMADD231PS Y9, Y9, Y1
 	ADDQ        $0x20, AX
 	DECQ        CX
-	JNE         one
+	JNE         one2
 
-sum:
+sum2:
 	VADDPS       Y3, Y1, Y1
 	VADDPS       Y7, Y5, Y5
 	VADDPS       Y5, Y1, Y1
-	SUM_LANES8(Y1, X0, X1, X1)
-	VMOVSS       X0, ret+32(FP)
+	SUM_LANES8(Y1, X0, X1)
 	VADDPS       Y4, Y2, Y2
 	VADDPS       Y8, Y6, Y6
 	VADDPS       Y6, Y2, Y2
-	SUM_LANES8(Y2, X0, X1, X2)
+	SUM_LANES8(Y2, X1, X2)
+	VMOVSS       X0, ret+32(FP)
 	MOVQ         distance+24(FP), AX
-	VMOVSS       X0, (AX)
+	VMOVSS       X1, (AX)
 	VZEROUPPER
 	RET
 
@@ -150,6 +150,147 @@ loop:
 	VZEROUPPER
 	RET
 
+// func normRowsAVX2(dst *float32, x *float32, gamma *float32, beta *float32, rows int, blocks int, count float64, eps float64, center uint64)
+// Requires: AVX, AVX2, FMA3
+TEXT ·normRowsAVX2(SB), NOSPLIT, $0-72
+	MOVQ dst+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ gamma+16(FP), DX
+	MOVQ beta+24(FP), BX
+	MOVQ rows+32(FP), SI
+	MOVQ blocks+40(FP), DI
+	MOVQ $0x3ff0000000000000, R8
+
+row:
+	MOVQ   CX, R9
+	MOVQ   DI, R10
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	SUBQ   $0x04, R10
+	JLT    rest3
+
+four3:
+	VADDPS (R9), Y0, Y0
+	VADDPS 32(R9), Y1, Y1
+	VADDPS 64(R9), Y2, Y2
+	VADDPS 96(R9), Y3, Y3
+	ADDQ   $0x00000080, R9
+	SUBQ   $0x04, R10
+	JGE    four3
+
+rest3:
+	ADDQ $0x04, R10
+	JEQ  sum3
+
+one3:
+	VADDPS (R9), Y0, Y0
+	ADDQ   $0x20, R9
+	DECQ   R10
+	JNE    one3
+
+sum3:
+	VADDPS       Y1, Y0, Y0
+	VADDPS       Y3, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	SUM_LANES8(Y0, X1, X0)
+	VCVTSS2SD    X1, X1, X0
+	VDIVSD       count+48(FP), X0, X0
+	VCVTSD2SS    X0, X0, X0
+	VMOVQ        center+64(FP), X1
+	VANDPS       X1, X0, X0
+	VBROADCASTSS X0, Y0
+	MOVQ         CX, R9
+	MOVQ         DI, R10
+	VXORPS       Y1, Y1, Y1
+	VXORPS       Y2, Y2, Y2
+	VXORPS       Y3, Y3, Y3
+	VXORPS       Y4, Y4, Y4
+	VXORPS       Y5, Y5, Y5
+	VXORPS       Y6, Y6, Y6
+	VXORPS       Y7, Y7, Y7
+	VXORPS       Y8, Y8, Y8
+	SUBQ         $0x04, R10
+	JLT          rest4
+
+four4:
+	VSUBPS      (R9), Y0, Y9
+	VADDPS      Y9, Y2, Y2
+	VFMADD231PS Y9, Y9, Y1
+	VSUBPS      32(R9), Y0, Y9
+	VADDPS      Y9, Y4, Y4
+	VFMADD231PS Y9, Y9, Y3
+	VSUBPS      64(R9), Y0, Y9
+	VADDPS      Y9, Y6, Y6
+	VFMADD231PS Y9, Y9, Y5
+	VSUBPS      96(R9), Y0, Y9
+	VADDPS      Y9, Y8, Y8
+	VFMADD231PS Y9, Y9, Y7
+	ADDQ        $0x00000080, R9
+	SUBQ        $0x04, R10
+	JGE         four4
+
+rest4:
+	ADDQ $0x04, R10
+	JEQ  sum4
+
+one4:
+	VSUBPS      (R9), Y0, Y9
+	VADDPS      Y9, Y2, Y2
+	VFMADD231PS Y9, Y9, Y1
+	ADDQ        $0x20, R9
+	DECQ        R10
+	JNE         one4
+
+sum4:
+	VADDPS       Y3, Y1, Y1
+	VADDPS       Y7, Y5, Y5
+	VADDPS       Y5, Y1, Y1
+	SUM_LANES8(Y1, X3, X1)
+	VADDPS       Y4, Y2, Y2
+	VADDPS       Y8, Y6, Y6
+	VADDPS       Y6, Y2, Y2
+	SUM_LANES8(Y2, X1, X2)
+	VCVTSS2SD    X1, X1, X1
+	VDIVSD       count+48(FP), X1, X1
+	VMOVQ        center+64(FP), X2
+	VANDPD       X2, X1, X1
+	VCVTSS2SD    X3, X3, X2
+	VDIVSD       count+48(FP), X2, X2
+	VMULSD       X1, X1, X3
+	VSUBSD       X3, X2, X2
+	VXORPD       X3, X3, X3
+	VMAXSD       X2, X3, X2
+	VADDSD       eps+56(FP), X2, X2
+	VSQRTSD      X2, X2, X2
+	VMOVQ        R8, X3
+	VDIVSD       X2, X3, X3
+	VMULSD       X3, X1, X1
+	VCVTSD2SS    X3, X3, X3
+	VCVTSD2SS    X1, X1, X1
+	VBROADCASTSS X3, Y2
+	VBROADCASTSS X1, Y1
+	XORQ         R9, R9
+	MOVQ         DI, R10
+
+loop:
+	VMOVUPS     (CX)(R9*1), Y3
+	VSUBPS      Y0, Y3, Y3
+	VFMADD213PS Y1, Y2, Y3
+	VMOVUPS     (BX)(R9*1), Y4
+	VFMADD231PS (DX)(R9*1), Y3, Y4
+	VMOVUPS     Y4, (AX)(R9*1)
+	ADDQ        $0x20, R9
+	DECQ        R10
+	JNE         loop
+	ADDQ        R9, CX
+	ADDQ        R9, AX
+	DECQ        SI
+	JNE         row
+	VZEROUPPER
+	RET
+
 // func sumAVX512(x *float32, blocks int) float32
 // Requires: AVX, AVX512F
 TEXT ·sumAVX512(SB), NOSPLIT, $0-20
@@ -160,28 +301,28 @@ TEXT ·sumAVX512(SB), NOSPLIT, $0-20
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 	SUBQ   $0x04, CX
-	JLT    rest
+	JLT    rest5
 
-four:
+four5:
 	VADDPS (AX), Z0, Z0
 	VADDPS 64(AX), Z1, Z1
 	VADDPS 128(AX), Z2, Z2
 	VADDPS 192(AX), Z3, Z3
 	ADDQ   $0x00000100, AX
 	SUBQ   $0x04, CX
-	JGE    four
+	JGE    four5
 
-rest:
+rest5:
 	ADDQ $0x04, CX
-	JEQ  sum
+	JEQ  sum5
 
-one:
+one5:
 	VADDPS (AX), Z0, Z0
 	ADDQ   $0x40, AX
 	DECQ   CX
-	JNE    one
+	JNE    one5
 
-sum:
+sum5:
 	VADDPS        Z1, Z0, Z0
 	VADDPS        Z3, Z2, Z2
 	VADDPS        Z2, Z0, Z0
@@ -205,9 +346,9 @@ TEXT ·deviationsAVX512(SB), NOSPLIT, $0-36
 	VPXORD       Z7, Z7, Z7
 	VPXORD       Z8, Z8, Z8
 	SUBQ         $0x04, CX
-	JLT          rest
+	JLT          rest6
 
-four:
+four6:
 	VSUBPS      (AX), Z0, Z9
 	VADDPS      Z9, Z2, Z2
 	VFMADD231PS Z9, Z9, Z1
@@ -222,32 +363,32 @@ four:
 	VFMADD231PS Z9, Z9, Z7
 	ADDQ        $0x00000100, AX
 	SUBQ        $0x04, CX
-	JGE         four
+	JGE         four6
 
-rest:
+rest6:
 	ADDQ $0x04, CX
-	JEQ  sum
+	JEQ  sum6
 
-one:
+one6:
 	VSUBPS      (AX), Z0, Z9
 	VADDPS      Z9, Z2, Z2
 	VFMADD231PS Z9, Z9, Z1
 	ADDQ        $0x40, AX
 	DECQ        CX
-	JNE         one
+	JNE         one6
 
-sum:
+sum6:
 	VADDPS        Z3, Z1, Z1
 	VADDPS        Z7, Z5, Z5
 	VADDPS        Z5, Z1, Z1
 	SUM_LANES16(Z1, Y0, X1, X0, Y1)
-	VMOVSS        X1, ret+32(FP)
 	VADDPS        Z4, Z2, Z2
 	VADDPS        Z8, Z6, Z6
 	VADDPS        Z6, Z2, Z2
-	SUM_LANES16(Z2, Y0, X1, X0, Y2)
+	SUM_LANES16(Z2, Y0, X2, X0, Y2)
+	VMOVSS        X1, ret+32(FP)
 	MOVQ          distance+24(FP), AX
-	VMOVSS        X1, (AX)
+	VMOVSS        X2, (AX)
 	VZEROUPPER
 	RET
 
@@ -274,5 +415,146 @@ loop:
 	ADDQ        $0x40, DI
 	DECQ        SI
 	JNE         loop
+	VZEROUPPER
+	RET
+
+// func normRowsAVX512(dst *float32, x *float32, gamma *float32, beta *float32, rows int, blocks int, count float64, eps float64, center uint64)
+// Requires: AVX, AVX512F
+TEXT ·normRowsAVX512(SB), NOSPLIT, $0-72
+	MOVQ dst+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ gamma+16(FP), DX
+	MOVQ beta+24(FP), BX
+	MOVQ rows+32(FP), SI
+	MOVQ blocks+40(FP), DI
+	MOVQ $0x3ff0000000000000, R8
+
+row:
+	MOVQ   CX, R9
+	MOVQ   DI, R10
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	SUBQ   $0x04, R10
+	JLT    rest7
+
+four7:
+	VADDPS (R9), Z0, Z0
+	VADDPS 64(R9), Z1, Z1
+	VADDPS 128(R9), Z2, Z2
+	VADDPS 192(R9), Z3, Z3
+	ADDQ   $0x00000100, R9
+	SUBQ   $0x04, R10
+	JGE    four7
+
+rest7:
+	ADDQ $0x04, R10
+	JEQ  sum7
+
+one7:
+	VADDPS (R9), Z0, Z0
+	ADDQ   $0x40, R9
+	DECQ   R10
+	JNE    one7
+
+sum7:
+	VADDPS        Z1, Z0, Z0
+	VADDPS        Z3, Z2, Z2
+	VADDPS        Z2, Z0, Z0
+	SUM_LANES16(Z0, Y4, X5, X4, Y0)
+	VCVTSS2SD     X5, X5, X4
+	VDIVSD        count+48(FP), X4, X4
+	VCVTSD2SS     X4, X4, X4
+	VMOVQ         center+64(FP), X5
+	VANDPS        X5, X4, X4
+	VBROADCASTSS  X4, Z4
+	MOVQ          CX, R9
+	MOVQ          DI, R10
+	VPXORD        Z6, Z6, Z6
+	VPXORD        Z7, Z7, Z7
+	VPXORD        Z8, Z8, Z8
+	VPXORD        Z9, Z9, Z9
+	VPXORD        Z10, Z10, Z10
+	VPXORD        Z11, Z11, Z11
+	VPXORD        Z12, Z12, Z12
+	VPXORD        Z13, Z13, Z13
+	SUBQ          $0x04, R10
+	JLT           rest8
+
+four8:
+	VSUBPS      (R9), Z4, Z5
+	VADDPS      Z5, Z7, Z7
+	VFMADD231PS Z5, Z5, Z6
+	VSUBPS      64(R9), Z4, Z5
+	VADDPS      Z5, Z9, Z9
+	VFMADD231PS Z5, Z5, Z8
+	VSUBPS      128(R9), Z4, Z5
+	VADDPS      Z5, Z11, Z11
+	VFMADD231PS Z5, Z5, Z10
+	VSUBPS      192(R9), Z4, Z5
+	VADDPS      Z5, Z13, Z13
+	VFMADD231PS Z5, Z5, Z12
+	ADDQ        $0x00000100, R9
+	SUBQ        $0x04, R10
+	JGE         four8
+
+rest8:
+	ADDQ $0x04, R10
+	JEQ  sum8
+
+one8:
+	VSUBPS      (R9), Z4, Z5
+	VADDPS      Z5, Z7, Z7
+	VFMADD231PS Z5, Z5, Z6
+	ADDQ        $0x40, R9
+	DECQ        R10
+	JNE         one8
+
+sum8:
+	VADDPS        Z8, Z6, Z6
+	VADDPS        Z12, Z10, Z10
+	VADDPS        Z10, Z6, Z6
+	SUM_LANES16(Z6, Y5, X14, X5, Y6)
+	VADDPS        Z9, Z7, Z7
+	VADDPS        Z13, Z11, Z11
+	VADDPS        Z11, Z7, Z7
+	SUM_LANES16(Z7, Y5, X15, X5, Y7)
+	VCVTSS2SD     X15, X15, X5
+	VDIVSD        count+48(FP), X5, X5
+	VMOVQ         center+64(FP), X15
+	VANDPD        X15, X5, X5
+	VCVTSS2SD     X14, X14, X14
+	VDIVSD        count+48(FP), X14, X14
+	VMULSD        X5, X5, X15
+	VSUBSD        X15, X14, X14
+	VXORPD        X15, X15, X15
+	VMAXSD        X14, X15, X14
+	VADDSD        eps+56(FP), X14, X14
+	VSQRTSD       X14, X14, X14
+	VMOVQ         R8, X15
+	VDIVSD        X14, X15, X15
+	VMULSD        X15, X5, X5
+	VCVTSD2SS     X15, X15, X15
+	VCVTSD2SS     X5, X5, X5
+	VBROADCASTSS  X15, Z14
+	VBROADCASTSS  X5, Z5
+	XORQ          R9, R9
+	MOVQ          DI, R10
+
+loop:
+	VMOVUPS     (CX)(R9*1), Z15
+	VSUBPS      Z4, Z15, Z15
+	VFMADD213PS Z5, Z14, Z15
+	VMOVUPS     (BX)(R9*1), Z16
+	VFMADD231PS (DX)(R9*1), Z15, Z16
+	VMOVUPS     Z16, (AX)(R9*1)
+	ADDQ        $0x40, R9
+	DECQ        R10
+	JNE         loop
+	ADDQ        R9, CX
+	ADDQ        R9, AX
+	DECQ        SI
+	JNE         row
 	VZEROUPPER
 	RET

@@ -33,6 +33,20 @@ type Recurrent struct {
 	Lengths           []int64   // of B sequences, or nil
 	Lengths32         []int32   // the same as int32
 	Y, LastH, LastC   []float32
+
+	Kept *RecurrentKept // not nil if all calls with it have the same R
+}
+
+// RecurrentKept holds the packed weights of a layer.
+type RecurrentKept struct{ packed []float32 }
+
+// RecurrentKeptSize returns the bytes that Kept takes; only the sizes and the cell of a are read.
+func RecurrentKeptSize(p *pool.Pool, a Recurrent) int64 {
+	x := recurrence{p: p, Recurrent: a}
+	if x.layout(); x.single {
+		return 0
+	}
+	return pool.FloatBytes(x.packedSize())
 }
 
 // A block is a group of units, at most as many as a panel of the matrix product has columns. A panel of batch rows and
@@ -95,8 +109,8 @@ func (x *recurrence) layout() {
 
 // allocate takes the memory that all workers share.
 func (x *recurrence) allocate(sc *pool.Scratch) {
-	if !x.single {
-		x.packed = sc.Floats(x.D*x.gates*x.wide*x.H + product.Spill)
+	if !x.single && x.Kept == nil {
+		x.packed = sc.Floats(x.packedSize())
 	}
 	rows := x.D * x.B
 	x.h[0], x.h[1] = sc.Floats(rows*x.H+product.Spill), sc.Floats(rows*x.H+product.Spill)
@@ -107,6 +121,24 @@ func (x *recurrence) allocate(sc *pool.Scratch) {
 	case GRU:
 		x.gate, x.reset = sc.Floats(rows*x.wide), sc.Floats(rows*x.H+product.Spill)
 	}
+}
+
+// packedSize returns the number of floats of the packed weights.
+func (x *recurrence) packedSize() int { return x.D*x.gates*x.wide*x.H + product.Spill }
+
+// packWeights packs the weights, unless an earlier call did.
+func (x *recurrence) packWeights() {
+	if x.single {
+		return
+	}
+	if x.Kept != nil {
+		if x.packed = x.Kept.packed; x.packed != nil {
+			return
+		}
+		x.packed = make([]float32, x.packedSize())
+		x.Kept.packed = x.packed
+	}
+	pool.Split(x.p, x.D*x.blocks*x.gates, 1+pool.Grain/(x.nr*x.H), recurrentPacking{x})
 }
 
 // blockMemory is the memory of a worker.
@@ -139,9 +171,7 @@ func RunRecurrent(p *pool.Pool, a *Recurrent) {
 	x.layout()
 	p.Shared.Reset()
 	x.allocate(&p.Shared)
-	if !x.single {
-		pool.Split(p, x.D*x.blocks*x.gates, 1+pool.Grain/(x.nr*x.H), recurrentPacking{x})
-	}
+	x.packWeights()
 	if !x.shared {
 		p.Each(x.D*x.panels, 1, x)
 		return

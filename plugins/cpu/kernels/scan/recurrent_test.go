@@ -2,6 +2,7 @@ package scan
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/rlx-go/rlx/plugins/cpu/kernels/internal/kerneltest"
@@ -45,6 +46,15 @@ func TestRecurrentThreads(t *testing.T) {
 				a.Y, a.LastH, a.LastC = all[:n], all[n:n+last], make([]float32, last)
 				RunRecurrent(p, &a)
 				check(t, "recurrent")
+				first := slices.Clone(all)
+				a.Kept = new(RecurrentKept)
+				for range 2 { // the second call finds packed weights
+					clear(all)
+					RunRecurrent(p, &a)
+					if !slices.Equal(first, all) {
+						t.Error("the result differs if the packed weights are kept")
+					}
+				}
 				return all
 			})
 		})

@@ -19,8 +19,8 @@ const serveSpin = 200 * time.Microsecond
 
 // ServeRuns answers runs until the host closes the channel.
 func (s *Server) ServeRuns(c *wire.RunChannel) {
+	h := &rlxv1.RunHeader{}
 	for {
-		h := &rlxv1.RunHeader{}
 		if err := c.Read(h); err != nil {
 			c.Close() // the host has closed the channel or broken the protocol
 			return

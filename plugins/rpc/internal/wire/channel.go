@@ -50,6 +50,14 @@ func (c *RunChannel) Close() {
 	}
 }
 
+// Interrupt ends a Read and all later ones with an error, but keeps the channel open. It does nothing for a nil
+// channel.
+func (c *RunChannel) Interrupt() {
+	if c != nil {
+		c.interrupt()
+	}
+}
+
 // socketEvery is how many polls of a doorbell are made for each poll of the socket, which costs a system call.
 const socketEvery = 64
 
@@ -100,7 +108,7 @@ func (c *RunChannel) Write(m proto.Message) error {
 
 // encode returns a message after its length.
 func (c *RunChannel) encode(m proto.Message) ([]byte, error) {
-	b, err := proto.MarshalOptions{}.MarshalAppend(append(c.buf[:0], 0, 0, 0, 0), m)
+	b, err := marshal(append(c.buf[:0], 0, 0, 0, 0), m)
 	if err != nil {
 		return nil, err
 	}
@@ -161,7 +169,7 @@ func (c *RunChannel) Read(m proto.Message) error {
 var errMessage = errors.New("a message of the run channel cannot be decoded")
 
 func decode(b []byte, m proto.Message) error {
-	if err := proto.Unmarshal(b, m); err != nil {
+	if err := unmarshal(b, m); err != nil {
 		return fmt.Errorf("%w: %w", errMessage, err)
 	}
 	return nil
@@ -192,7 +200,7 @@ func (c *RunChannel) Send(ctx context.Context, h *rlxv1.RunHeader) error {
 	}
 	rang, err := c.ring(b)
 	if !rang {
-		stop := context.AfterFunc(ctx, func() { c.interrupt() })
+		stop := c.until(ctx)
 		_, err = c.Conn.Write(b)
 		if !stop() { // ctx has ended, so conn is shut down
 			return status.FromContextError(ctx.Err()).Err()
@@ -204,10 +212,18 @@ func (c *RunChannel) Send(ctx context.Context, h *rlxv1.RunHeader) error {
 	return nil
 }
 
+// until interrupts the channel when ctx ends, unless stop is called before. stop reports whether ctx has not ended.
+func (c *RunChannel) until(ctx context.Context) (stop func() bool) {
+	if ctx.Done() == nil {
+		return func() bool { return true }
+	}
+	return context.AfterFunc(ctx, c.interrupt)
+}
+
 // Receive waits for the result of a run until ctx ends. It spins for the given time before it blocks. After an error
 // that did not come from the backend, the channel is unusable.
 func (c *RunChannel) Receive(ctx context.Context, spin time.Duration) (*rlxv1.Done, error) {
-	stop := context.AfterFunc(ctx, func() { c.interrupt() })
+	stop := c.until(ctx)
 	c.Spin(spin)
 	var r rlxv1.RunResult
 	err := c.Read(&r)
