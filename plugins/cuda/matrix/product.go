@@ -8,8 +8,12 @@ import (
 	"github.com/rlx-go/rlx/plugins/internal/gpu/kernels"
 )
 
-//go:embed pack.wgsl
-var packWGSL string
+var (
+	//go:embed pack.wgsl
+	packWGSL string
+	//go:embed terms.wgsl
+	termsWGSL string
+)
 
 var (
 	_ = register("matmul", products)
@@ -218,7 +222,7 @@ func (p product) pack(o operand) kernels.Shader {
 		x = kernels.Weights("x", p.node, o.node)
 	}
 	return kernels.Shader{
-		Name: "operand", Body: packWGSL, Once: o.kept > 0,
+		Name: "operand", Body: termsWGSL + packWGSL, Once: o.kept > 0,
 		Consts: struct {
 			Fours, Across bool
 			Terms         int

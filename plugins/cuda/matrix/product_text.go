@@ -2,6 +2,7 @@ package matrix
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/rlx-go/rlx/core/dtype"
@@ -15,6 +16,9 @@ type productText struct {
 	Bias, Residual bool
 	Pairs          bool   // the number of columns is even
 	Terms          [2]int // of the operands' values, at most three; 0 and 0: operands are rounded. See terms_text.go.
+	NoRepair       bool   // sums of terms that are not finite stay as they are
+	RowBias        bool   // the bias has an element for each row
+	Patch          patchText
 	Skips          []int64
 }
 
@@ -42,6 +46,7 @@ type generated struct {
 	loads, stage, loading string      // parts loaded; offsets of the stages that are computed and loaded
 	acc                   []string
 	turns                 *turns // of products of terms
+	walk                  *walk  // through patches
 }
 
 func (x productText) text() string {
@@ -66,7 +71,11 @@ func (x productText) text() string {
 		g.add = bind()
 	}
 	g.y = bind()
-	g.p = g.words(bind(), productFields)
+	fields := productFields
+	if x.Patch.Operand > 0 {
+		fields = slices.Concat(productFields, patchFields)
+	}
+	g.p = g.words(bind(), fields)
 	g.y = g.get("d", "mad.wide.u32", "%s, 16, %s", g.p["y_at"], g.y)
 	g.placeTile()
 	g.addresses()
@@ -76,7 +85,9 @@ func (x productText) text() string {
 	}
 	if x.Terms[0] > 0 {
 		g.sumTerms()
-		g.repair()
+		if !x.NoRepair {
+			g.repair()
+		}
 	} else {
 		g.loop()
 	}
@@ -145,8 +156,13 @@ func (g *generated) addresses() {
 			r := t.get("r", "add.u32", "%s, %s", o.first, row)
 			t.add("add.u32 %s, %s, %d", r, r, i)
 			t.add("min.u32 %s, %s, %s", r, r, last) // rows past the end are computed and not written
-			at := t.get("d", "mul.wide.u32", "%s, %s", r, g.p[o.name+"_row"])
-			t.add("shl.b64 %s, %s, 4", at, at)
+			var at string
+			if g.Patch.Operand == operand+1 {
+				at = t.get("d", "mul.wide.u32", "%s, 16", g.place(r))
+			} else {
+				at = t.get("d", "mul.wide.u32", "%s, %s", r, g.p[o.name+"_row"])
+				t.add("shl.b64 %s, %s, 4", at, at)
+			}
 			t.add("add.u64 %s, %s, %s", at, at, begin)
 			g.from[operand] = append(g.from[operand], at)
 		}
@@ -161,6 +177,7 @@ func (g *generated) addresses() {
 	t.add("add.u32 %s, %s, %s", g.to, g.to, g.base)
 	g.loads = t.get("r", "mov.u32", "0")
 	g.stage, g.loading = t.get("r", "mov.u32", "0"), t.get("r", "mov.u32", "0")
+	g.beginWalk()
 }
 
 // load starts to load the next part, if there is one.
@@ -180,6 +197,7 @@ func (g *generated) load() {
 			offset += g.threads() * 16
 		}
 	}
+	g.step()
 	if g.turns != nil {
 		g.turn()
 	}
@@ -406,7 +424,7 @@ func (g *generated) finishSums() {
 	t.add("mul.lo.u64 %s, %s, %s", m, m, wide)
 	n := t.get("d", "cvt.u64.u32", "%s", g.p["n"])
 	c := t.get("d", "cvt.u64.u32", "%s", col)
-	type line struct{ in, at string }
+	type line struct{ in, at, bias string }
 	var lines []line // offsets of the first column of each row
 	for i := range g.rows() {
 		for half := range 2 {
@@ -416,7 +434,13 @@ func (g *generated) finishSums() {
 			at := t.get("d", "mad.lo.u64", "%s, %s, %s", w, n, m)
 			t.add("add.u64 %s, %s, %s", at, at, c)
 			t.add("shl.b64 %s, %s, 2", at, at)
-			lines = append(lines, line{in, at})
+			bias := ""
+			if g.RowBias && g.Bias {
+				from := t.get("d", "mad.wide.u32", "%s, 4, %s", r, g.bias)
+				bias = t.get("f", "mov.f32", "0f00000000")
+				t.add("@%s ld.global.nc.f32 %s, [%s]", in, bias, from)
+			}
+			lines = append(lines, line{in, at, bias})
 		}
 	}
 	for j := range g.columns() {
@@ -425,7 +449,7 @@ func (g *generated) finishSums() {
 		for e := range 2 {
 			k := t.get("r", "add.u32", "%s, %d", col, 8*j+e)
 			in[e] = t.get("p", "setp.lt.u32", "%s, %s", k, g.p["n"])
-			if g.Bias {
+			if g.Bias && !g.RowBias {
 				at := t.get("d", "mad.wide.u32", "%s, 4, %s", k, g.bias)
 				bias[e] = t.get("f", "mov.f32", "0f00000000")
 				t.add("@%s ld.global.nc.f32 %s, [%s]", in[e], bias[e], at)
@@ -433,6 +457,9 @@ func (g *generated) finishSums() {
 		}
 		for k, l := range lines {
 			sums := g.sums(k/2, j)[2*(k%2):][:2]
+			if l.bias != "" {
+				bias = [2]string{l.bias, l.bias}
+			}
 			g.write(l.in, in, l.at, 32*j, sums, bias)
 		}
 	}
