@@ -192,7 +192,7 @@ func (a *api) describe(l library, i, version int32) (*adapter, error) {
 		// shaders compute offsets in 32 bits
 		Binding: maxBinding, Buffer: 1 << 46, Bindings: 256, Groups: maxGroups, Clock: true, Keeps: true,
 		Shaders: a.few,
-		Kernels: kernels.Limits{WorkgroupStorage: workgroupStorage, Keeps: true,
+		Kernels: kernels.Limits{WorkgroupStorage: workgroupStorage, Keeps: true, Ahead: d.overlaps(),
 			Own: matrix.Kernels(d.matrix)},
 	}
 	if d.limits.Kernels.Own != nil {

@@ -26,6 +26,10 @@ var _ = register("grid_attention", func(d Device) (kernels.Own, bool) {
 			g, _ := d.gridOf(n, l)
 			return g.begin + 3*g.part
 		},
+		WritesRounded: func(n *ir.Node, l kernels.Limits) bool {
+			_, ok := d.gridOf(n, l)
+			return ok
+		},
 	}, d.Capability >= 80
 })
 
@@ -60,6 +64,7 @@ func (d Device) gridOf(n *ir.Node, l kernels.Limits) (g grid, ok bool) {
 			return g, false
 		}
 	}
+	g.Rounded = l.Rounds != 0
 	g.Warps, g.D = 4, int(s.D)
 	if s.WH*s.WW >= manyTokens {
 		g.Warps = 8
@@ -107,6 +112,9 @@ func (g grid) shaders() []kernels.Shader {
 	blocks := g.blocks(int(g.windows)*g.Grid.Heads, g.Grid.tokens())
 	bindings := []kernels.Binding{{Name: "packed", Operand: kernels.Scratch, DType: dtype.U32},
 		{Name: "y", Operand: kernels.Out, DType: dtype.F32}}
+	if g.Rounded {
+		bindings = append(bindings, kernels.Binding{Name: "z", Operand: kernels.RoundedOut, DType: g.Type})
+	}
 	x := g.attentionText
 	attend := kernels.Shader{
 		Name: "attention in windows", Consts: x, Bindings: bindings, Fields: attentionFields,

@@ -44,6 +44,16 @@ func products(d Device) (kernels.Own, bool) {
 			p, _ := d.productOf(n, l)
 			return p.right.kept
 		},
+		ReadsRounded: func(n *ir.Node, l kernels.Limits) dtype.DType {
+			if p, ok := d.productOf(n, l); ok && p.roundsLeft() {
+				return p.typ
+			}
+			return 0
+		},
+		WritesRounded: func(n *ir.Node, l kernels.Limits) bool {
+			p, ok := d.productOf(n, l)
+			return ok && !p.exact && p.pairs()
+		},
 	}, d.tiles() != nil
 }
 
@@ -65,7 +75,8 @@ type product struct {
 	exact       bool        // they are divided into terms instead
 	left, right operand
 	list        []plan
-	sums        int64 // where sums over parts of K begin in scratch memory
+	sums        int64       // where sums over parts of K begin in scratch memory
+	also        dtype.DType // to which the result is also rounded; 0 if it is not
 }
 
 // operand is an operand of a product.
@@ -74,6 +85,7 @@ type operand struct {
 	across  bool
 	shared  bool  // all products have the same matrix
 	terms   int   // of each value: 1 if it is rounded
+	rounded bool  // it was written in 16 bits, too: see kernels.RoundedIn
 	packed  bool  // it is rounded, or divided into terms, and copied to scratch memory
 	begin   int64 // in scratch memory
 	scratch int64 // bytes in scratch memory
@@ -90,7 +102,7 @@ func (d Device) productOf(n *ir.Node, l kernels.Limits) (x product, ok bool) {
 	if !ok || x.typ == 0 || n.Type.DType != dtype.F32 || activations[p.Act] == nil {
 		return x, false
 	}
-	x.Product, x.device, x.node = p, d, n
+	x.Product, x.device, x.node, x.also = p, d, n, l.Rounds
 	most := p.Largest(n)
 	least := int64(leastWork)
 	if x.exact && !d.Small {
@@ -105,7 +117,9 @@ func (d Device) productOf(n *ir.Node, l kernels.Limits) (x product, ok bool) {
 			return x, false
 		}
 		if i == 0 {
-			x.left = o
+			if x.left = o; l.Rounded {
+				x.left.rounded, x.left.packed, x.left.scratch = true, false, 0
+			}
 		} else {
 			x.right = o
 		}
@@ -151,6 +165,20 @@ func (p product) operand(i int, across bool, most kernels.ProductSizes, keeps bo
 		}
 	}
 	return o, 4*int64(count)*int64(rows)*int64(most.K) <= mostBytes
+}
+
+// roundsLeft reports whether the left operand is rounded and copied as it lies in memory.
+func (p product) roundsLeft() bool {
+	in := p.node.In[0].Type
+	k := in.Shape[in.Rank()-1]
+	return !p.exact && p.left.packed && !p.left.across && in.DType == dtype.F32 && k.IsStatic() && k.Const%depth == 0
+}
+
+// pairs reports whether the result is written two columns at a time.
+func (p product) pairs() bool {
+	columns := p.node.Type.Shape[p.node.Type.Rank()-1]
+	return columns.IsStatic() && columns.Const%2 == 0 &&
+		(p.Residual < 0 || kernels.BeginsAt(p.node.In[p.Residual], 8))
 }
 
 func padded(k int) int { return ceilDiv(k, depth) * depth }
@@ -248,18 +276,19 @@ func (p product) pack(o operand) kernels.Shader {
 
 // multiply returns the shaders of the product itself, for the numbers of rows of a plan.
 func (p product) multiply(l plan) []kernels.Shader {
-	columns := p.node.Type.Shape[p.node.Type.Rank()-1]
 	x := productText{Tile: l.Tile, Type: p.typ, Terms: p.terms(), Act: p.Act, Bias: p.Bias >= 0,
-		Residual: p.Residual >= 0,
-		Pairs:    columns.IsStatic() && columns.Const%2 == 0}
+		Residual: p.Residual >= 0, Pairs: p.pairs(), Rounded: p.also != 0}
 	var bindings []kernels.Binding
 	add := func(name string, operand int, d dtype.DType) {
 		bindings = append(bindings, kernels.Binding{Name: name, Operand: operand, DType: d})
 	}
 	for i, o := range []operand{p.left, p.right} {
-		if name := []string{"a", "b"}[i]; o.packed {
+		switch name := []string{"a", "b"}[i]; {
+		case o.rounded:
+			add(name, kernels.RoundedIn, p.typ)
+		case o.packed:
 			add(name, o.memory(), dtype.U32)
-		} else {
+		default:
 			add(name, o.node, p.typ)
 		}
 	}
@@ -268,9 +297,11 @@ func (p product) multiply(l plan) []kernels.Shader {
 	}
 	if x.Residual {
 		add("residual", p.Residual, dtype.F32)
-		x.Pairs = x.Pairs && kernels.BeginsAt(p.node.In[p.Residual], 8)
 	}
 	add("y", kernels.Out, dtype.F32)
+	if x.Rounded {
+		add("z", kernels.RoundedOut, p.also)
+	}
 	s := kernels.Shader{
 		Name: "product", Consts: x, Bindings: bindings, Fields: productFields, Source: x.source(bindings),
 		Params: func(c *kernels.Call) []uint32 {

@@ -20,4 +20,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
   v = v + residual4(i);
 {{- end}}
   y4_put(i, v);
+{{- if .C.Rounded}}
+  z4_put(i, v);
+{{- end}}
 }

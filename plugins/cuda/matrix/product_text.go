@@ -15,6 +15,7 @@ type productText struct {
 	Act            string
 	Bias, Residual bool
 	Pairs          bool   // the number of columns is even
+	Rounded        bool   // the result is also written in Type, see kernels.RoundedOut; Pairs is set
 	Terms          [2]int // of the operands' values, at most three; 0 and 0: operands are rounded. See terms_text.go.
 	NoRepair       bool   // sums of terms that are not finite stay as they are
 	RowBias        bool   // the bias has an element for each row
@@ -36,7 +37,7 @@ type generated struct {
 	productText
 	*text
 	p                     map[string]string
-	a, b, bias, add, y    string
+	a, b, bias, add, y, z string
 	tid, lane             string
 	row, col, matrix      string      // first row and column of the tile, and the number of the product
 	begin                 [2]string   // of the operands
@@ -51,7 +52,7 @@ type generated struct {
 
 func (x productText) text() string {
 	g := &generated{productText: x, text: newText()}
-	bindings := 4 + btoi(x.Bias) + btoi(x.Residual)
+	bindings := 4 + btoi(x.Bias) + btoi(x.Residual) + btoi(x.Rounded)
 	skip := func(i int) int64 {
 		if i < len(x.Skips) {
 			return x.Skips[i]
@@ -71,6 +72,9 @@ func (x productText) text() string {
 		g.add = bind()
 	}
 	g.y = bind()
+	if x.Rounded {
+		g.z = bind()
+	}
 	fields := productFields
 	if x.Patch.Operand > 0 {
 		fields = slices.Concat(productFields, patchFields)
@@ -497,6 +501,12 @@ func (g *generated) write(row string, in [2]string, at string, offset int, sums 
 		for e := range 2 {
 			t.add("add.f32 %s, %s, %s", sums[e], sums[e], add[e])
 		}
+	}
+	if g.Rounded {
+		half := t.get("d", "shr.u64", "%s, 1", at)
+		t.add("add.u64 %s, %s, %s", half, half, g.z)
+		both16 := t.get("r", fmt.Sprintf("cvt.rn.%vx2.f32", g.Type), "%s, %s", sums[1], sums[0])
+		t.add("@%s st.global.u32 [%s+%d], %s", both[0], half, offset/2, both16)
 	}
 	if g.Pairs {
 		access(g.y, "st.global%[1]s.f32 %[2]s, {%[3]s, %[4]s}", sums[0], sums[1])

@@ -36,9 +36,17 @@ type Limits struct {
 	// matrices of one type, and sums always of f32.
 	Matrices bool
 
+	// Ahead means that the texts of shaders begin with a line of AheadMark for each Shader.Ahead.
+	Ahead bool
+
 	// Precision is device.Load.Precision: empty for f32. Only kernels in Own know others.
 	Precision string
 	Keeps     bool // there is room for memory of Own.Kept
+	// Rounds is a type of 16 bits, to which the shaders of a node also round its result, and write it to RoundedOut in
+	// the same order of elements; 0 for none. Rounded means that the shaders of a node find operand 0 so in RoundedIn.
+	// They are set only for nodes that can do so: see Own.ReadsRounded.
+	Rounds  dtype.DType
+	Rounded bool
 	// Own are kernels that the device has of its own, by op.
 	Own map[string]Own
 
@@ -66,6 +74,9 @@ type Kernel struct {
 	// Scratch returns the device memory in bytes that the shaders of a node share, at the symbols' upper bounds. Nil
 	// means none.
 	Scratch func(n *ir.Node, l Limits) int64
+	// WritesRounded reports whether the shaders of a node can write a rounded result: see Limits.Rounds. Nil means that
+	// they cannot.
+	WritesRounded func(n *ir.Node) bool
 }
 
 // Operand positions other than the index of an operand.
@@ -75,6 +86,9 @@ const (
 	Status  = -3 // where a shader reports values that its op does not allow
 
 	Kept = math.MinInt // device memory that belongs to a node and lasts from run to run, see Own.Kept
+
+	RoundedOut = math.MinInt + 1 // the result in 16 bits, see Limits.Rounds
+	RoundedIn  = math.MinInt + 2 // operand 0 in 16 bits, see Limits.Rounded
 )
 
 // Result is the operand position of result k of an op with several results.
@@ -102,11 +116,20 @@ type Shader struct {
 	Fields []string
 	// Params returns the values of Fields, flattened. It returns nil if there is nothing to do for these sizes.
 	Params func(c *Call) []uint32
+	// Ahead are the weights that workgroups read, if they are known without P. See Limits.Ahead.
+	Ahead []Ahead
 	// Groups returns the number of workgroups. The runtime splits it into dimensions that the device allows.
 	Groups func(c *Call) int
 	// Loops returns an upper bound of the iterations of all loops of an invocation, including the last evaluation of
 	// each condition. Nil means at most a few hundred for all sizes. Some devices end loops after too many iterations.
 	Loops func(c *Call) int
+}
+
+// Ahead says that workgroup First + i, for i from 0, reads Bytes bytes of a binding, from byte i * Bytes on, up to byte
+// Total. A device may bring them closer before the shader may read what shaders before it write.
+type Ahead struct {
+	Binding, First, Bytes int
+	Total                 int64
 }
 
 // Binding tells how a shader accesses an operand.

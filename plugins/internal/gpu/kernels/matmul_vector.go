@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
@@ -140,6 +141,7 @@ func vectorShader(steps []vectorStep, norm *ir.Node, gate int) Shader {
 	}
 	v.Columns = 256 / v.Lanes * v.Each
 	s.Consts = v
+	s.Ahead = v.ahead(steps, s.Bindings)
 	sizes := func(c *Call, p vectorStep) product {
 		if p.of > 0 {
 			c = c.Group[p.of]
@@ -176,6 +178,26 @@ func vectorShader(steps []vectorStep, norm *ir.Node, gate int) Shader {
 		return append(list, ofNorm...)
 	}
 	return s
+}
+
+// ahead says which rows of the weights the workgroups read first.
+func (v vectors) ahead(steps []vectorStep, bindings []Binding) (list []Ahead) {
+	first := 0
+	for _, p := range steps {
+		w := p.node.In[1].Type
+		n := p.node.Type.Shape[p.node.Type.Rank()-1]
+		if !n.IsStatic() || n.Const == 0 || !w.Shape.IsStatic() {
+			return nil // where those of the next product begin is not known either
+		}
+		total := w.Bytes(nil)
+		row := int(total / n.Const)
+		at := slices.IndexFunc(bindings, func(b Binding) bool { return b.Operand == 1 && b.Of == p.of && b.Name[0] == 'b' })
+		list = append(list, Ahead{Binding: at, First: first, Bytes: v.Columns * row, Total: total})
+		if !v.Gated {
+			first += ceilDiv(int(n.Const), v.Columns)
+		}
+	}
+	return list
 }
 
 // vectorGroup finds products with the same x, and the steps around them: the norm that makes x, the multiplication of
