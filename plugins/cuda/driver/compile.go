@@ -3,6 +3,7 @@ package driver
 import (
 	"bytes"
 	"fmt"
+	"regexp"
 	"runtime"
 	"strconv"
 	"strings"
@@ -65,8 +66,8 @@ func (d *opened) compile(s gpu.Source) (*pipeline, error) {
 		}
 	}
 	p := &pipeline{d: d, bindings: s.Bindings, threads: k.Threads, shared: k.Dynamic}
-	if d.overlaps() {
-		k.Text, p.overlaps = overlapping(k.Text, readsAhead(s.Text))
+	if d.capability >= overlapCapability && d.version >= overlapVersion {
+		k.Text, p.overlaps = overlapping(k.Text)
 	}
 	defer d.enter()()
 	key := d.cubins.key(k.Text, d.info.Name, strconv.Itoa(d.capability), d.cuda())
@@ -91,6 +92,32 @@ func (d *opened) compile(s gpu.Source) (*pipeline, error) {
 	}
 	return p, nil
 }
+
+// Devices from this compute capability on, times 10, and drivers from this version on can overlap launches, also in
+// graphs.
+const (
+	overlapCapability = 90
+	overlapVersion    = 12040
+)
+
+var (
+	targetOf = regexp.MustCompile(`(?m)^\.version .*\n\.target sm_\d+`)
+	bodyOf   = regexp.MustCompile(`(?m)^\{$`)
+)
+
+// overlapping changes a kernel so that it may be launched while the one before it ends: it first lets the next kernel
+// be launched, and then waits for the end of the one before. This hides the time that a launch takes. As all kernels of
+// a stream do so, each sees what all before it have written.
+func overlapping(text string) (string, bool) {
+	at, target := bodyOf.FindStringIndex(text), targetOf.FindStringIndex(text)
+	if at == nil || target == nil || target[0] > at[0] {
+		return text, false
+	}
+	return text[:target[0]] + ".version 8.0\n.target sm_90" + text[target[1]:at[1]] + overlap + text[at[1]:], true
+}
+
+// overlap begins a kernel that may overlap with the one before it.
+const overlap = "\n  griddepcontrol.launch_dependents;\n  griddepcontrol.wait;"
 
 // load loads machine code. The caller has called enter.
 func (p *pipeline) load(code []byte, entry string) bool {

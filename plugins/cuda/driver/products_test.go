@@ -217,7 +217,9 @@ func BenchmarkProducts(b *testing.B) {
 			b.Run(fmt.Sprintf("%s/%dx%dx%d", precision, s[0], s[1], s[2]), func(b *testing.B) {
 				api := func() *api {
 					a := newAPI(openLibrary, cacheFolder())
-					a.plain = precision == "fma"
+					if precision == "fma" {
+						a.change = withoutMatrix
+					}
 					return a
 				}
 				first := 0.0
@@ -234,6 +236,9 @@ func BenchmarkProducts(b *testing.B) {
 		}
 	}
 }
+
+// withoutMatrix takes the kernels for matrix units from a device.
+func withoutMatrix(l *gpu.Limits) { l.Kernels.Own = nil }
 
 // seconds times a product, of whose shaders only few run if that is not 0. The weights are in bf16, or at other
 // precisions in f32.

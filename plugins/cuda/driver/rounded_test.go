@@ -69,6 +69,19 @@ func TestInterpretedRounded(t *testing.T) {
 	}
 }
 
+// TestRounded is TestInterpretedRounded on the device.
+func TestRounded(t *testing.T) {
+	for _, text := range roundedGraphs {
+		for _, p := range matrix.Precisions() {
+			testRounded(t, text, p, func(readers bool, copies *int) device.Backend {
+				a := newAPI(openLibrary, cacheFolder())
+				a.change = func(l *gpu.Limits) { watch(l, readers, copies) }
+				return gpu.New(a)
+			})
+		}
+	}
+}
+
 // watch counts the nodes that read a copy, or makes them round operands themselves.
 func watch(l *gpu.Limits, readers bool, copies *int) {
 	for name, own := range l.Kernels.Own {

@@ -331,13 +331,9 @@ func (x *executable) planTexts() error {
 		}
 		s := d.shader
 		found, _ := texts.LoadOrStore(
-			key{s.Name, s.Body, fmt.Sprintf("%#v", []any{s.Bindings, s.Consts, s.Fields, s.Ahead, views})}, &written{})
+			key{s.Name, s.Body, fmt.Sprintf("%#v", []any{s.Bindings, s.Consts, s.Fields, views})}, &written{})
 		w := found.(*written)
-		w.once.Do(func() {
-			if w.text, w.err = s.Text(views); x.gpu.limits.Kernels.Ahead {
-				w.text = s.AheadText(views) + w.text
-			}
-		})
+		w.once.Do(func() { w.text, w.err = s.Text(views) })
 		if w.err != nil {
 			return x.unprepared(d, w.err)
 		}

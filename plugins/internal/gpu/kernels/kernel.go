@@ -36,9 +36,6 @@ type Limits struct {
 	// matrices of one type, and sums always of f32.
 	Matrices bool
 
-	// Ahead means that the texts of shaders begin with a line of AheadMark for each Shader.Ahead.
-	Ahead bool
-
 	// Precision is device.Load.Precision: empty for f32. Only kernels in Own know others.
 	Precision string
 	Keeps     bool // there is room for memory of Own.Kept
@@ -116,20 +113,11 @@ type Shader struct {
 	Fields []string
 	// Params returns the values of Fields, flattened. It returns nil if there is nothing to do for these sizes.
 	Params func(c *Call) []uint32
-	// Ahead are the weights that workgroups read, if they are known without P. See Limits.Ahead.
-	Ahead []Ahead
 	// Groups returns the number of workgroups. The runtime splits it into dimensions that the device allows.
 	Groups func(c *Call) int
 	// Loops returns an upper bound of the iterations of all loops of an invocation, including the last evaluation of
 	// each condition. Nil means at most a few hundred for all sizes. Some devices end loops after too many iterations.
 	Loops func(c *Call) int
-}
-
-// Ahead says that workgroup First + i, for i from 0, reads Bytes bytes of a binding, from byte i * Bytes on, up to byte
-// Total. A device may bring them closer before the shader may read what shaders before it write.
-type Ahead struct {
-	Binding, First, Bytes int
-	Total                 int64
 }
 
 // Binding tells how a shader accesses an operand.
@@ -144,8 +132,10 @@ type Binding struct {
 	DType dtype.DType
 	// Atomic says that the binding is only added to, by NAME_add; DType is u32.
 	Atomic bool
-	// Packed is the block type of a U8 operand that holds packed weights; 0 for none.
+	// Packed is the block type of a U8 operand that holds packed weights; 0 for none. Pairs means that eight of them
+	// are read together: see pairGap.
 	Packed dtype.DType
+	Pairs  bool
 }
 
 // Call is a step with its shapes for given values of the symbols.

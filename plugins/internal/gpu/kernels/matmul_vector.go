@@ -4,7 +4,6 @@ import (
 	_ "embed"
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
@@ -31,6 +30,9 @@ type vectorProduct struct {
 	I                    int
 	Bias, Residual, Gate bool
 	Act                  string
+	// Gap is not 0 if eight packed weights are read together. Then it is the number of vectors of four from the first
+	// four to the others.
+	Gap int
 }
 
 // vectorStep is the node of a product and its step in a group.
@@ -96,13 +98,14 @@ func vectorShader(steps []vectorStep, norm *ir.Node, gate int) Shader {
 	for i, p := range steps {
 		size := largest(p.node, p.attrs)
 		k, columns = size.k, columns+size.n
-		v.Products = append(v.Products, vectorProduct{i, p.attrs.HasBias, p.attrs.HasResidual, v.Gated, p.attrs.Act})
+		v.Products = append(v.Products, vectorProduct{i, p.attrs.HasBias, p.attrs.HasResidual, v.Gated, p.attrs.Act,
+			pairGap[p.node.In[1].Type.DType]})
 		add := func(name string, b Binding) {
 			b.Name, b.DType = fmt.Sprint(name, i, "_"), dtype.F32
 			s.Bindings = append(s.Bindings, b)
 		}
 		w := weights(fmt.Sprint("b", i, "_"), p.node, 1)
-		w.Of = p.of
+		w.Of, w.Pairs = p.of, pairGap[p.node.In[1].Type.DType] > 0
 		s.Bindings = append(s.Bindings, w)
 		if p.attrs.HasBias {
 			add("bias", Binding{Operand: p.attrs.Bias(), Of: p.of})
@@ -135,13 +138,13 @@ func vectorShader(steps []vectorStep, norm *ir.Node, gate int) Shader {
 	}
 	if steps[0].node.In[1].Type.DType.IsPacked() { // a packed vector of four has only a few bytes
 		v.Ahead, v.Lanes = 8, max(32, v.Lanes/2)
+		v.agree()
 	}
 	if columns < 2048 || v.Gated { // prefer more workgroups to fewer reads of x
 		v.Each = 1
 	}
 	v.Columns = 256 / v.Lanes * v.Each
 	s.Consts = v
-	s.Ahead = v.ahead(steps, s.Bindings)
 	sizes := func(c *Call, p vectorStep) product {
 		if p.of > 0 {
 			c = c.Group[p.of]
@@ -180,24 +183,25 @@ func vectorShader(steps []vectorStep, norm *ir.Node, gate int) Shader {
 	return s
 }
 
-// ahead says which rows of the weights the workgroups read first.
-func (v vectors) ahead(steps []vectorStep, bindings []Binding) (list []Ahead) {
-	first := 0
-	for _, p := range steps {
-		w := p.node.In[1].Type
-		n := p.node.Type.Shape[p.node.Type.Rank()-1]
-		if !n.IsStatic() || n.Const == 0 || !w.Shape.IsStatic() {
-			return nil // where those of the next product begin is not known either
-		}
-		total := w.Bytes(nil)
-		row := int(total / n.Const)
-		at := slices.IndexFunc(bindings, func(b Binding) bool { return b.Operand == 1 && b.Of == p.of && b.Name[0] == 'b' })
-		list = append(list, Ahead{Binding: at, First: first, Bytes: v.Columns * row, Total: total})
-		if !v.Gated {
-			first += ceilDiv(int(n.Const), v.Columns)
+// agree makes products that share their reads of x read as many weights together.
+func (v *vectors) agree() {
+	all := true
+	for _, p := range v.Products {
+		all = all && p.Gap > 0
+	}
+	for i := range v.Products {
+		if p := &v.Products[i]; v.Gated && p.Gap != v.Products[0].Gap {
+			p.Gap, v.Products[0].Gap, all = 0, 0, false
 		}
 	}
-	return list
+	if v.Gated && v.Products[0].Gap == 0 {
+		for i := range v.Products {
+			v.Products[i].Gap = 0
+		}
+	}
+	if all {
+		v.Ahead = 4
+	}
 }
 
 // vectorGroup finds products with the same x, and the steps around them: the norm that makes x, the multiplication of

@@ -29,26 +29,6 @@ type View struct {
 	Skip    int64
 }
 
-// AheadMark begins a line that says what Ahead says. Numbers follow: the position of the binding in the text, the byte
-// of the binding at which the operand begins, First, Bytes and Total.
-const AheadMark = "// rlx reads ahead: "
-
-// AheadText returns the lines of AheadMark. It leaves out operands of several windows.
-func (s Shader) AheadText(views []View) string {
-	var b strings.Builder
-	for _, a := range s.Ahead {
-		at := 0
-		for _, v := range views[:a.Binding] {
-			at += len(v.Windows)
-		}
-		if v := views[a.Binding]; len(v.Windows) == 1 {
-			fmt.Fprintf(&b, AheadMark+"%d %d %d %d %d\n", at, v.Skip*int64(s.Bindings[a.Binding].DType.Size()), a.First, a.Bytes,
-				a.Total)
-		}
-	}
-	return b.String()
-}
-
 // Text returns the complete WGSL of a shader, with one view per binding. Binding i in the text is window i of all views
 // in order. The parameters are the last binding.
 func (s Shader) Text(views []View) (string, error) {
@@ -307,8 +287,13 @@ func (bind Binding) declareAtomic(b *strings.Builder, v View) {
 
 // declarePacked writes the reader of packed weights that begin skip bytes into the binding.
 func (bind Binding) declarePacked(b *strings.Builder, skip int64) {
-	for _, name := range []string{"common", bind.Packed.String()} {
-		if err := packedReaders.ExecuteTemplate(b, name, map[string]any{"N": bind.Name, "Skip": skip}); err != nil {
+	names := []string{"common", bind.Packed.String()}
+	if bind.Pairs {
+		names = append(names, "pair_"+bind.Packed.String())
+	}
+	values := map[string]any{"N": bind.Name, "Skip": skip, "Zero": pairZero[bind.Packed], "Size": bind.Packed.Size()}
+	for _, name := range names {
+		if err := packedReaders.ExecuteTemplate(b, name, values); err != nil {
 			panic("BUG: wgpu: " + err.Error())
 		}
 	}
