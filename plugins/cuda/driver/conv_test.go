@@ -12,6 +12,7 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
 	"github.com/rlx-go/rlx/core/tensor"
+	"github.com/rlx-go/rlx/plugins/cuda/matrix"
 	"github.com/rlx-go/rlx/plugins/internal/gpu"
 )
 
@@ -82,10 +83,23 @@ func TestConv(t *testing.T) {
 	for i, c := range append(largeConv[1:], convCases...) {
 		for _, p := range []string{"bf16", "f16", "f32"} {
 			for _, special := range []bool{false, true} {
-				t.Run(fmt.Sprintf("%s/%v/%v", p, special, c), func(t *testing.T) { c.test(t, shared, p, uint64(i), special) })
+				t.Run(fmt.Sprintf("%s/%v/%v", p, special, c), func(t *testing.T) { c.test(t, small(t), p, uint64(i), special) })
 			}
 		}
 	}
+}
+
+// small returns a backend that runs products at f32 on matrix units however small they are.
+func small(t *testing.T) device.Backend {
+	list, err := newAPI(openLibrary, "").Adapters()
+	if err != nil {
+		return shared // which skips or fails the test
+	}
+	d := list[0].(*adapter).matrix
+	d.Small = true
+	a := newAPI(openLibrary, cacheFolder())
+	a.change = func(l *gpu.Limits) { l.Kernels.Own = matrix.Kernels(d) }
+	return gpu.New(a)
 }
 
 func (c convCase) graph() (g *ir.Graph, y *ir.Node) {

@@ -80,7 +80,7 @@ func attentionOf(n *ir.Node, l kernels.Limits) (x attention, ok bool) {
 	if most[1] < leastQueries || least[1] < 1 {
 		return x, false
 	}
-	x.least, x.Rounded = least[0], l.Rounds != 0
+	x.least, x.Rounded, x.Only = least[0], l.Rounds != 0, l.RoundsOnly
 	x.Warps, x.D = 4, int(s.D)
 	if most[1] >= manyQueries {
 		x.Warps = 8

@@ -21,6 +21,7 @@ type attentionText struct {
 	Plain plainText
 	// the result is also written in Type, see kernels.RoundedOut
 	Rounded bool
+	Only    bool // it is written only so
 	Skips   []int64
 }
 
@@ -373,7 +374,9 @@ func (g *attending) finishRows() {
 			for _, s := range list[j:][:2] {
 				t.add("mul.f32 %s, %s, %s", s, s, inverse)
 			}
-			t.add("@%s st.global.v2.f32 [%s+%d], {%s, %s}", r.in, out, 16*j, list[j], list[j+1])
+			if !g.Only {
+				t.add("@%s st.global.v2.f32 [%s+%d], {%s, %s}", r.in, out, 16*j, list[j], list[j+1])
+			}
 			if g.Rounded {
 				both := t.get("r", fmt.Sprintf("cvt.rn.%vx2.f32", g.Type), "%s, %s", list[j+1], list[j])
 				t.add("@%s st.global.u32 [%s+%d], %s", r.in, half, 8*j, both)

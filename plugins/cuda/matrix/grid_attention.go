@@ -26,6 +26,12 @@ var _ = register("grid_attention", func(d Device) (kernels.Own, bool) {
 			g, _ := d.gridOf(n, l)
 			return g.begin + 3*g.part
 		},
+		ReadsRounded: func(n *ir.Node, l kernels.Limits) dtype.DType {
+			if g, ok := d.gridOf(n, l); ok {
+				return g.Type
+			}
+			return 0
+		},
 		WritesRounded: func(n *ir.Node, l kernels.Limits) bool {
 			_, ok := d.gridOf(n, l)
 			return ok
@@ -37,6 +43,7 @@ var _ = register("grid_attention", func(d Device) (kernels.Own, bool) {
 type grid struct {
 	attentionText
 	scale   float32
+	rounded bool  // q, k and v were written in 16 bits, too: see kernels.RoundedIn
 	windows int64 // of all batch elements
 	begin   int64 // of the packed operands in scratch memory, after the terms for relative positions
 	part    int64 // bytes of each of them
@@ -64,7 +71,7 @@ func (d Device) gridOf(n *ir.Node, l kernels.Limits) (g grid, ok bool) {
 			return g, false
 		}
 	}
-	g.Rounded = l.Rounds != 0
+	g.Rounded, g.Only, g.rounded = l.Rounds != 0, l.RoundsOnly, l.Rounded
 	g.Warps, g.D = 4, int(s.D)
 	if s.WH*s.WW >= manyTokens {
 		g.Warps = 8
@@ -90,6 +97,10 @@ func (d Device) gridOf(n *ir.Node, l kernels.Limits) (g grid, ok bool) {
 
 func (g grid) shaders() []kernels.Shader {
 	units := int(3 * g.part / 8)
+	x0 := kernels.Binding{Name: "x0", Operand: 0, Vec: 4, DType: dtype.F32}
+	if g.rounded {
+		x0.Operand, x0.DType = kernels.RoundedIn, g.Type
+	}
 	pack := kernels.Shader{
 		Name: "windows", Body: packGridWGSL,
 		Consts: struct {
@@ -97,8 +108,7 @@ func (g grid) shaders() []kernels.Shader {
 			Grid   gridText
 			Padded bool
 		}{g.D, g.Grid, g.Grid.padded()},
-		Bindings: []kernels.Binding{{Name: "x0", Operand: 0, Vec: 4, DType: dtype.F32},
-			{Name: "x1", Operand: 1, Vec: 4, DType: dtype.F32},
+		Bindings: []kernels.Binding{x0, {Name: "x1", Operand: 1, Vec: 4, DType: dtype.F32},
 			{Name: "y", Operand: kernels.Scratch, Vec: 4, DType: g.Type}},
 		Fields: []string{"units", "windows", "begin"},
 		Params: func(c *kernels.Call) []uint32 {

@@ -77,6 +77,7 @@ type product struct {
 	list        []plan
 	sums        int64       // where sums over parts of K begin in scratch memory
 	also        dtype.DType // to which the result is also rounded; 0 if it is not
+	only        bool        // nothing reads the result itself
 }
 
 // operand is an operand of a product.
@@ -103,6 +104,7 @@ func (d Device) productOf(n *ir.Node, l kernels.Limits) (x product, ok bool) {
 		return x, false
 	}
 	x.Product, x.device, x.node, x.also = p, d, n, l.Rounds
+	x.only = l.RoundsOnly
 	most := p.Largest(n)
 	least := int64(leastWork)
 	if x.exact && !d.Small {
@@ -277,7 +279,7 @@ func (p product) pack(o operand) kernels.Shader {
 // multiply returns the shaders of the product itself, for the numbers of rows of a plan.
 func (p product) multiply(l plan) []kernels.Shader {
 	x := productText{Tile: l.Tile, Type: p.typ, Terms: p.terms(), Act: p.Act, Bias: p.Bias >= 0,
-		Residual: p.Residual >= 0, Pairs: p.pairs(), Rounded: p.also != 0}
+		Residual: p.Residual >= 0, Pairs: p.pairs(), Rounded: p.also != 0, Only: p.only}
 	var bindings []kernels.Binding
 	add := func(name string, operand int, d dtype.DType) {
 		bindings = append(bindings, kernels.Binding{Name: name, Operand: operand, DType: d})

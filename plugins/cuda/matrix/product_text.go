@@ -16,6 +16,7 @@ type productText struct {
 	Bias, Residual bool
 	Pairs          bool   // the number of columns is even
 	Rounded        bool   // the result is also written in Type, see kernels.RoundedOut; Pairs is set
+	Only           bool   // it is written only so
 	Terms          [2]int // of the operands' values, at most three; 0 and 0: operands are rounded. See terms_text.go.
 	NoRepair       bool   // sums of terms that are not finite stay as they are
 	RowBias        bool   // the bias has an element for each row
@@ -507,6 +508,9 @@ func (g *generated) write(row string, in [2]string, at string, offset int, sums 
 		t.add("add.u64 %s, %s, %s", half, half, g.z)
 		both16 := t.get("r", fmt.Sprintf("cvt.rn.%vx2.f32", g.Type), "%s, %s", sums[1], sums[0])
 		t.add("@%s st.global.u32 [%s+%d], %s", both[0], half, offset/2, both16)
+	}
+	if g.Only {
+		return
 	}
 	if g.Pairs {
 		access(g.y, "st.global%[1]s.f32 %[2]s, {%[3]s, %[4]s}", sums[0], sums[1])

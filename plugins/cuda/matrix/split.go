@@ -124,8 +124,8 @@ func (p product) divided(l plan, s kernels.Shader, x productText) []kernels.Shad
 			Splits         int
 			Act            string
 			Bias, Residual bool
-			Rounded        bool
-		}{l.splits, x.Act, x.Bias, x.Residual, x.Rounded},
+			Rounded, Only  bool
+		}{l.splits, x.Act, x.Bias, x.Residual, x.Rounded, x.Only},
 		Bindings: []kernels.Binding{{Name: "part", Operand: kernels.Scratch, Vec: 4, DType: dtype.F32}},
 		Fields:   []string{"quads", "columns", "begin"},
 		Params: func(c *kernels.Call) []uint32 {
@@ -145,7 +145,7 @@ func (p product) divided(l plan, s kernels.Shader, x productText) []kernels.Shad
 		sum.Bindings = append(sum.Bindings, b)
 	}
 	y := kernels.Binding{Name: "y", Operand: kernels.Scratch, DType: dtype.U32}
-	x.Act, x.Bias, x.Residual, x.Rounded, x.Pairs = "", false, false, false, true
+	x.Act, x.Bias, x.Residual, x.Rounded, x.Only, x.Pairs = "", false, false, false, false, true
 	s.Bindings = append(slices.Clone(s.Bindings[:2]), y)
 	s.Consts, s.Source = x, x.source(s.Bindings)
 	return []kernels.Shader{s, sum}

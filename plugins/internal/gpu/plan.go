@@ -107,6 +107,7 @@ func (x *executable) limitsOf(n *ir.Node) kernels.Limits {
 		limits.Keeps = limits.Keeps && (!kernels.IsWeight(in) || x.program.Places[in.ID].Space == program.Weights)
 	}
 	limits.Rounds, limits.Rounded = x.rounded.types[n.ID], x.rounded.readers[n.ID] != nil
+	limits.RoundsOnly = x.rounded.only[n.ID]
 	return limits
 }
 

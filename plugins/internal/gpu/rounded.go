@@ -14,6 +14,7 @@ import (
 type rounded struct {
 	types   map[int]dtype.DType // of the copies, by the value's node
 	readers map[int]*ir.Node    // by the node that reads a copy: the node that writes it
+	only    map[int]bool        // nothing reads the value itself, so only the copy is written
 	begin   map[int]int64       // where a copy begins
 	size    map[int]int64
 	bytes   int64
@@ -62,6 +63,24 @@ func (x *executable) planRounded(groups map[int]dispatch) {
 		r.types[from.ID], r.readers[n.ID], last[from.ID] = d, from, i
 	}
 	r.place(order, step, last)
+	r.only = map[int]bool{}
+	for _, n := range order {
+		r.only[n.ID] = group[n.ID] == 0 && x.limits.AlwaysOwn(n)
+	}
+	for _, n := range x.program.Graph.Nodes {
+		for k, in := range n.Operands() {
+			from := in.Source()
+			if _, view := n.View(); view && k == 0 {
+				continue // those that read the view count
+			}
+			if k > 0 || r.readers[n.ID] != from || group[n.ID] != 0 || !x.limits.AlwaysOwn(n) {
+				r.only[from.ID] = false
+			}
+		}
+	}
+	for _, o := range x.program.Graph.Outputs {
+		r.only[o.Node.Source().ID] = false
+	}
 }
 
 // roundable returns the node whose whole result is operand 0 of a node, or nil.

@@ -42,8 +42,9 @@ type Limits struct {
 	// Rounds is a type of 16 bits, to which the shaders of a node also round its result, and write it to RoundedOut in
 	// the same order of elements; 0 for none. Rounded means that the shaders of a node find operand 0 so in RoundedIn.
 	// They are set only for nodes that can do so: see Own.ReadsRounded.
-	Rounds  dtype.DType
-	Rounded bool
+	// RoundsOnly means that nothing reads the result itself, so it is not written.
+	Rounds              dtype.DType
+	Rounded, RoundsOnly bool
 	// Own are kernels that the device has of its own, by op.
 	Own map[string]Own
 

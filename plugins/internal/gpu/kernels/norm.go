@@ -33,7 +33,7 @@ func init() {
 			Shaders: func(n *ir.Node, l Limits) []Shader {
 				s := norm(n, k.center, k.residual, k.eps(n.Attrs))
 				if l.Rounds != 0 {
-					s.Consts.(map[string]any)["Rounded"] = true
+					s.Consts.(map[string]any)["Rounded"], s.Consts.(map[string]any)["Only"] = true, l.RoundsOnly
 					s.Bindings = append(s.Bindings, Binding{Name: "z", Operand: RoundedOut, Vec: 4, DType: l.Rounds})
 				}
 				if sharesWords(n) {

@@ -44,10 +44,16 @@ func (l Limits) WritesRounded(n, reader *ir.Node) bool {
 // for other nodes.
 func ownFrom(n *ir.Node, l Limits) int {
 	if a, ok := productAttrs(n); ok && byRows(n, a, l) {
-		return mostFewRows(l, n) + 1
+		if few := mostFewRows(l, n); smallest(n, a).m <= few {
+			return few + 1
+		}
 	}
 	return 0
 }
+
+// AlwaysOwn reports whether a product runs on the device's own kernel whatever its number of rows. It is true for other
+// nodes.
+func (l Limits) AlwaysOwn(n *ir.Node) bool { return ownFrom(n, l) == 0 }
 
 // KeptBytes returns the memory that the shaders of a node keep, in bytes.
 func (l Limits) KeptBytes(n *ir.Node) int64 {
