@@ -31,8 +31,8 @@ var convCases = []convCase{
 	{[]int64{2, 3, 33, 25}, []int64{17, 3, 7, 5}, dtype.F32,
 		op.ConvAttrs{Stride: []int{2, 3}, Padding: []int{3, 1}, Layout: "nchw"}, true},
 	{[]int64{1, 32, 40, 3}, []int64{96, 3, 4, 4}, dtype.F16, op.ConvAttrs{Stride: []int{4, 4}, Layout: "nhwc"}, false},
-	{[]int64{3, 40, 129}, []int64{31, 40, 5}, dtype.F32, op.ConvAttrs{Padding: []int{4}, Dilation: []int{2}, Layout: "ncw"},
-		false},
+	{[]int64{3, 40, 129}, []int64{31, 40, 5}, dtype.F32,
+		op.ConvAttrs{Padding: []int{4}, Dilation: []int{2}, Layout: "ncw"}, false},
 	{[]int64{1, 5, 6, 7, 33}, []int64{18, 33, 2, 3, 3}, dtype.F32,
 		op.ConvAttrs{Stride: []int{2, 1, 2}, Padding: []int{1, 1, 2}, Dilation: []int{2, 1, 1}, Layout: "ndhwc"}, true},
 	{[]int64{2, 128, 8, 8}, []int64{64, 128, 1, 1}, dtype.BF16, op.ConvAttrs{Layout: "nchw"}, true},
@@ -40,10 +40,12 @@ var convCases = []convCase{
 
 // largeConv are cases for devices, the first for benchmarks alone.
 var largeConv = []convCase{
-	{[]int64{1, 64, 64, 256}, []int64{256, 256, 3, 3}, dtype.F32, op.ConvAttrs{Padding: []int{1, 1}, Layout: "nhwc"}, false},
+	{[]int64{1, 64, 64, 256}, []int64{256, 256, 3, 3}, dtype.F32,
+		op.ConvAttrs{Padding: []int{1, 1}, Layout: "nhwc"}, false},
 	{[]int64{2, 96, 57, 61}, []int64{130, 96, 3, 3}, dtype.F32,
 		op.ConvAttrs{Stride: []int{2, 2}, Padding: []int{1, 1}, Layout: "nchw"}, true},
-	{[]int64{1, 3, 224, 224}, []int64{96, 3, 16, 16}, dtype.F32, op.ConvAttrs{Stride: []int{16, 16}, Layout: "nchw"}, true},
+	{[]int64{1, 3, 224, 224}, []int64{96, 3, 16, 16}, dtype.F32,
+		op.ConvAttrs{Stride: []int{16, 16}, Layout: "nchw"}, true},
 }
 
 func (c convCase) String() string {
@@ -83,7 +85,9 @@ func TestConv(t *testing.T) {
 	for i, c := range append(largeConv[1:], convCases...) {
 		for _, p := range []string{"bf16", "f16", "f32"} {
 			for _, special := range []bool{false, true} {
-				t.Run(fmt.Sprintf("%s/%v/%v", p, special, c), func(t *testing.T) { c.test(t, small(t), p, uint64(i), special) })
+				t.Run(fmt.Sprintf("%s/%v/%v", p, special, c), func(t *testing.T) {
+					c.test(t, small(t), p, uint64(i), special)
+				})
 			}
 		}
 	}
@@ -115,8 +119,8 @@ func (c convCase) graph() (g *ir.Graph, y *ir.Node) {
 	return g, y
 }
 
-// test compares with the definition in float64. The bound is that of products. Special values are NaN, infinities, which
-// padding must not multiply, and values that become infinite when they are rounded.
+// test compares with the definition in float64. The bound is that of products. Special values are NaN, infinities,
+// which padding must not multiply, and values that become infinite when they are rounded.
 func (c convCase) test(t *testing.T, on device.Backend, precision string, seed uint64, special bool) {
 	g, y := c.graph()
 	r := loadOn(t, on, g, precision)
@@ -132,7 +136,8 @@ func (c convCase) test(t *testing.T, on device.Backend, precision string, seed u
 			a.Floats[0], a.Floats[len(a.Floats)-1] = math.Inf(1), math.Inf(-1)
 		}
 		r.set(n.Name, a)
-		if in[i] = a; precision != "f32" && i < 2 && !special {
+		in[i] = a
+		if precision != "f32" && i < 2 && !special {
 			in[i] = rounded(a, precision)
 		}
 		sizes[i] = tensor.NewArray(dtype.F32, a.Shape...)
@@ -140,7 +145,8 @@ func (c convCase) test(t *testing.T, on device.Backend, precision string, seed u
 			sizes[i].Floats[k] = math.Abs(v)
 		}
 	}
-	want, all := tensor.NewArray(dtype.F32, y.Type.Shape.Eval(nil)...), tensor.NewArray(dtype.F32, y.Type.Shape.Eval(nil)...)
+	shape := y.Type.Shape.Eval(nil)
+	want, all := tensor.NewArray(dtype.F32, shape...), tensor.NewArray(dtype.F32, shape...)
 	for _, e := range []struct {
 		in  []*tensor.Array
 		out *tensor.Array

@@ -47,14 +47,15 @@ return y=y
 `, `graph tokens
 qkv = input : f32[2,70,192]
 w = input : f32[300,64]
-a = attention qkv, qkv, qkv {head_dim=16, heads=4, kv_heads=4, layout="bse", mask="none", packed=[0,64,128]} : f32[2,70,64]
+a = attention qkv, qkv, qkv {head_dim=16, heads=4, layout="bse", mask="none", packed=[0,64,128]} : f32[2,70,64]
 y = matmul a, w {trans_b=true} : f32[2,70,300]
 return y=y
 `}
 
 // with some rows, all run on matrix units, and only the copies are written
 func init() {
-	roundedGraphs = append(roundedGraphs, strings.NewReplacer("sym S = 1..70\n", "", "S,", "41,").Replace(roundedGraphs[0]))
+	fixed := strings.NewReplacer("sym S = 1..70\n", "", "S,", "41,").Replace(roundedGraphs[0])
+	roundedGraphs = append(roundedGraphs, fixed)
 }
 
 // TestInterpretedRounded: results do not depend on which step rounds an operand, whatever the number of rows.
@@ -93,8 +94,8 @@ func TestRounded(t *testing.T) {
 func observed(t *testing.T, r *graphRun, syms map[string]int64) map[int]*tensor.Array {
 	out := map[int]*tensor.Array{}
 	o := device.RunOptions{Observe: func(n int, shape []int, data []byte) error {
-		t := tensor.Tensor{DType: r.program.Graph.Nodes[n].Type.DType, Shape: slices.Clone(shape), Data: slices.Clone(data)}
-		out[n] = t.Array()
+		typ := r.program.Graph.Nodes[n].Type.DType
+		out[n] = tensor.Tensor{DType: typ, Shape: slices.Clone(shape), Data: slices.Clone(data)}.Array()
 		return nil
 	}}
 	for _, s := range r.program.Steps {
@@ -171,7 +172,8 @@ func testRounded(t *testing.T, text, precision string, on func(readers bool, c *
 		// the values of all steps can be seen, rounded if only that is written
 		all := [2]map[int]*tensor.Array{observed(t, runs[0], syms), observed(t, runs[1], syms)}
 		for n, a := range all[0] {
-			if b := all[1][n]; !slices.Equal(a.Floats, b.Floats) && !slices.Equal(a.Floats, rounded(b, precision).Floats) {
+			b := all[1][n]
+			if !slices.Equal(a.Floats, b.Floats) && !slices.Equal(a.Floats, rounded(b, precision).Floats) {
 				t.Errorf("size %d: the values of %s differ", size, g.Nodes[n].Label())
 			}
 		}

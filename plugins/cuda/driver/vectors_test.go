@@ -70,7 +70,7 @@ func testPacked(t *testing.T, on device.Backend) {
 // same as one group and step by step.
 func TestInterpretedGroups(t *testing.T) {
 	for _, types := range [][2]dtype.DType{{dtype.Q4_0, dtype.Q4_0}, {dtype.Q4_K, dtype.Q4_K}, {dtype.Q4_K, dtype.Q6_K},
-		{dtype.Q8_0, dtype.Q4_0}, {dtype.Q5_1, dtype.BF16}} {
+		{dtype.Q8_0, dtype.Q4_0}, {dtype.Q5_1, dtype.BF16}, {dtype.BF16, dtype.Q4_0}} {
 		t.Run(fmt.Sprint(types), func(t *testing.T) {
 			const n, k = 37, 1280
 			g := ir.NewGraph("group")
@@ -92,7 +92,8 @@ func TestInterpretedGroups(t *testing.T) {
 				r.io[i] = byte(rng.Uint32()) & 0x3b
 			}
 			together := r.run(t)
-			if _, err := r.exe.Run(t.Context(), device.Run{IO: r.io, Opts: device.RunOptions{CheckNaN: true}}); err != nil {
+			single := device.Run{IO: r.io, Opts: device.RunOptions{CheckNaN: true}}
+			if _, err := r.exe.Run(t.Context(), single); err != nil {
 				t.Fatal(err)
 			}
 			o := r.bound.Outputs[0]
@@ -106,8 +107,8 @@ func TestInterpretedGroups(t *testing.T) {
 	}
 }
 
-// BenchmarkVectors times products of one row by the device's clock. Each repetition reads other weights, so that they do
-// not stay in the L2 cache.
+// BenchmarkVectors times products of one row by the device's clock. Each repetition reads other weights, so that they
+// do not stay in the L2 cache.
 func BenchmarkVectors(b *testing.B) {
 	for _, typ := range []dtype.DType{dtype.BF16, dtype.Q4_0, dtype.Q4_K, dtype.Q8_0, dtype.Q6_K} {
 		for _, s := range [][2]int{{2048, 2048}, {16384, 2048}, {2048, 8192}, {128256, 2048}} {

@@ -68,16 +68,18 @@ func (d Device) convOf(n *ir.Node, l kernels.Limits) (c conv, ok bool) {
 	if l.Precision == "" && d.TermTiles() != nil {
 		c.typ, c.exact = dtype.BF16, true
 	}
-	x, w := n.In[0], n.In[1]
-	if !isConv || c.typ == 0 || x.Type.DType != dtype.F32 || n.Type.DType != dtype.F32 || !w.Type.Shape.IsStatic() {
+	if !isConv || c.typ == 0 || !n.In[1].Type.Shape.IsStatic() {
 		return c, false
 	}
+	x, w := n.In[0], n.In[1]
 	g, err := a.Geometry()
 	if err != nil || g.Groups != 1 {
 		return c, false
 	}
-	if b := n.In[op.ConvBias]; b != nil && b.Type.DType != dtype.F32 {
-		return c, false
+	for _, v := range []*ir.Node{x, n.In[op.ConvBias], n} {
+		if v != nil && v.Type.DType != dtype.F32 {
+			return c, false
+		}
 	}
 	shape := w.Type.Shape.Eval(nil)
 	g.Kernel = g.Kernels(shape)
@@ -195,8 +197,8 @@ func (c conv) pack(o operand, what string) kernels.Shader {
 				return nil
 			}
 			in, _, size := c.sizes(call)
-			return []uint32{uint32(rows), uint32(quads), uint32(o.begin / 8), uint32(in[0]), uint32(in[1]), uint32(in[2]),
-				uint32(size[0]), uint32(size[1]), uint32(size[2])}
+			return []uint32{uint32(rows), uint32(quads), uint32(o.begin / 8), uint32(in[0]), uint32(in[1]),
+				uint32(in[2]), uint32(size[0]), uint32(size[1]), uint32(size[2])}
 		},
 		Groups: func(call *kernels.Call) int {
 			rows, quads := count(call)
@@ -239,7 +241,8 @@ func (c conv) multiply() kernels.Shader {
 	}
 	groups := func(call *kernels.Call) int { return c.Tile.groups(rowsColumns(call)) }
 	s := kernels.Shader{
-		Name: "product", Consts: x, Bindings: bindings, Fields: productFields, Source: x.source(bindings), Groups: groups,
+		Name: "product", Consts: x, Bindings: bindings, Fields: productFields, Source: x.source(bindings),
+		Groups: groups,
 		Params: func(call *kernels.Call) []uint32 {
 			if empty(call) {
 				return nil

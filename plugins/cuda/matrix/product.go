@@ -119,9 +119,10 @@ func (d Device) productOf(n *ir.Node, l kernels.Limits) (x product, ok bool) {
 			return x, false
 		}
 		if i == 0 {
-			if x.left = o; l.Rounded {
-				x.left.rounded, x.left.packed, x.left.scratch = true, false, 0
+			if l.Rounded {
+				o.rounded, o.packed, o.scratch = true, false, 0
 			}
+			x.left = o
 		} else {
 			x.right = o
 		}

@@ -186,8 +186,8 @@ func (x *executable) allocate() (err error) {
 	for _, s := range []struct {
 		*space
 		what string
-	}{{x.arena, "arena"}, {x.io, "inputs and outputs"}, {x.scratch, "scratch"}, {x.kept, "rounded weights"}, {x.rounded.space, "rounded values"},
-		{x.status, "status"}} {
+	}{{x.arena, "arena"}, {x.io, "inputs and outputs"}, {x.scratch, "scratch"}, {x.kept, "rounded weights"},
+		{x.rounded.space, "rounded values"}, {x.status, "status"}} {
 		if err := s.make(x.gpu, s.what); err != nil {
 			return err
 		}
@@ -327,8 +327,8 @@ func (x *executable) memory() int64 {
 	for _, y := range x.all() {
 		bytes += y.paramBytes
 	}
-	return bytes + x.clockBytes() + total(x.weights) + total([]*space{x.arena, x.io, x.scratch, x.kept, x.rounded.space, x.status}) +
-		x.stagingBytes()
+	own := []*space{x.arena, x.io, x.scratch, x.kept, x.rounded.space, x.status}
+	return bytes + x.clockBytes() + total(x.weights) + total(own) + x.stagingBytes()
 }
 
 // total returns the size of spaces in bytes.

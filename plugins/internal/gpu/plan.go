@@ -167,8 +167,8 @@ func (x *executable) reserve(d *dispatch) {
 // mostGrouped is the largest number of steps in a group.
 const mostGrouped = 8
 
-// findGroups returns a dispatch for each group of steps, by the step that it begins with. Workgroups of a dispatch do not
-// wait for each other, so groups with results that overlap other operands are left out.
+// findGroups returns a dispatch for each group of steps, by the step that it begins with. Workgroups of a dispatch do
+// not wait for each other, so groups with results that overlap other operands are left out.
 func (x *executable) findGroups() map[int]dispatch {
 	out := map[int]dispatch{}
 	uses := x.program.Graph.UseCounts()

@@ -63,6 +63,12 @@ func (x *executable) planRounded(groups map[int]dispatch) {
 		r.types[from.ID], r.readers[n.ID], last[from.ID] = d, from, i
 	}
 	r.place(order, step, last)
+	x.planOnly(order, group)
+}
+
+// planOnly finds the values of which only the copies are read.
+func (x *executable) planOnly(order []*ir.Node, group map[int]int) {
+	r := &x.rounded
 	r.only = map[int]bool{}
 	for _, n := range order {
 		r.only[n.ID] = group[n.ID] == 0 && x.limits.AlwaysOwn(n)
@@ -94,7 +100,8 @@ func (x *executable) roundable(n *ir.Node) *ir.Node {
 		return nil
 	}
 	rows := func(t ir.Type) ir.Dim { return t.Shape[t.Rank()-1] } // of the same length, so there are as many
-	if from.Op == nil || rows(from.Type) != rows(n.In[0].Type) || a.Space != b.Space || a.Offset != b.Offset || a.Size != b.Size || from.Type.DType != dtype.F32 {
+	if from.Op == nil || from.Type.DType != dtype.F32 || rows(from.Type) != rows(n.In[0].Type) || a.Space != b.Space ||
+		a.Offset != b.Offset || a.Size != b.Size {
 		return nil
 	}
 	return from

@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
@@ -130,20 +131,7 @@ func vectorShader(steps []vectorStep, norm *ir.Node, gate int) Shader {
 		ofNorm = []uint32{normGroups, math.Float32bits(float32(k)),
 			math.Float32bits(float32(norm.Attrs.(op.RmsNormAttrs).Eps))}
 	}
-	switch {
-	case k >= 4096:
-		v.Lanes = 128
-	case k >= 1024:
-		v.Lanes = 64
-	}
-	if steps[0].node.In[1].Type.DType.IsPacked() { // a packed vector of four has only a few bytes
-		v.Ahead, v.Lanes = 8, max(32, v.Lanes/2)
-		v.agree()
-	}
-	if columns < 2048 || v.Gated { // prefer more workgroups to fewer reads of x
-		v.Each = 1
-	}
-	v.Columns = 256 / v.Lanes * v.Each
+	v.shape(k, columns, steps[0].node.In[1].Type.DType.IsPacked())
 	s.Consts = v
 	sizes := func(c *Call, p vectorStep) product {
 		if p.of > 0 {
@@ -183,23 +171,33 @@ func vectorShader(steps []vectorStep, norm *ir.Node, gate int) Shader {
 	return s
 }
 
-// agree makes products that share their reads of x read as many weights together.
+// shape chooses the invocations and reads for products over k values with so many columns in all.
+func (v *vectors) shape(k, columns int, packed bool) {
+	switch {
+	case k >= 4096:
+		v.Lanes = 128
+	case k >= 1024:
+		v.Lanes = 64
+	}
+	if packed { // a packed vector of four has only a few bytes
+		v.Ahead, v.Lanes = 8, max(32, v.Lanes/2)
+	}
+	v.agree()
+	if columns < 2048 || v.Gated { // prefer more workgroups to fewer reads of x
+		v.Each = 1
+	}
+	v.Columns = 256 / v.Lanes * v.Each
+}
+
+// agree decides which products read eight weights together. Products that share their reads of x read alike.
 func (v *vectors) agree() {
-	all := true
-	for _, p := range v.Products {
-		all = all && p.Gap > 0
-	}
-	for i := range v.Products {
-		if p := &v.Products[i]; v.Gated && p.Gap != v.Products[0].Gap {
-			p.Gap, v.Products[0].Gap, all = 0, 0, false
-		}
-	}
-	if v.Gated && v.Products[0].Gap == 0 {
+	apart := func(p vectorProduct) bool { return p.Gap != v.Products[0].Gap || p.Gap == 0 }
+	if v.Gated && slices.ContainsFunc(v.Products, apart) {
 		for i := range v.Products {
 			v.Products[i].Gap = 0
 		}
 	}
-	if all {
+	if !slices.ContainsFunc(v.Products, func(p vectorProduct) bool { return p.Gap == 0 }) {
 		v.Ahead = 4
 	}
 }

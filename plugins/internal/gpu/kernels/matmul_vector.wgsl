@@ -151,7 +151,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
 {{- end}}
 }
 {{- define "units"}}quads{{if .Gap}} / 2u{{end}}{{end}}
-{{- /* The quad of x that belongs to the first values of unit k of a pair; those of the others follow Gap quads later. */ -}}
+{{- /* The quad of x for the first four weights of unit k of eight; that for the others follows Gap quads later. */ -}}
 {{- define "first"}}(k / {{.Gap}}u * {{mul 2 .Gap}}u + k % {{.Gap}}u){{end}}
 {{- define "columns"}}
 {{- /* Past the end, the last column is computed again but not written. */ -}}
@@ -164,7 +164,8 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
 {{- range $j := seq $p.Ahead}}
 {{- if $p.Gap}}
 {{- if or (not $p.Gated) (eq $p.I 0)}}
-    let at{{$j}} = (k + {{mul $j $p.Lanes}}u) / {{$p.Gap}}u * {{mul 2 $p.Gap}}u + (k + {{mul $j $p.Lanes}}u) % {{$p.Gap}}u;
+    let k{{$j}} = k + {{mul $j $p.Lanes}}u;
+    let at{{$j}} = k{{$j}} / {{$p.Gap}}u * {{mul 2 $p.Gap}}u + k{{$j}} % {{$p.Gap}}u;
     let xa{{$j}} = row4(at{{$j}});
     let xb{{$j}} = row4(at{{$j}} + {{$p.Gap}}u);
 {{- end}}
