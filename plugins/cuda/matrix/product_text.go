@@ -21,6 +21,7 @@ type productText struct {
 	NoRepair       bool   // sums of terms that are not finite stay as they are
 	RowBias        bool   // the bias has an element for each row
 	Patch          patchText
+	Grouped        bool // rows have places and tiles have matrices of the right operand: see group_places.wgsl
 	Skips          []int64
 }
 
@@ -39,6 +40,7 @@ type generated struct {
 	*text
 	p                     map[string]string
 	a, b, bias, add, y, z string
+	list, group           string // of Grouped: the places, and the number of the tile's matrix
 	tid, lane             string
 	row, col, matrix      string      // first row and column of the tile, and the number of the product
 	begin                 [2]string   // of the operands
@@ -53,7 +55,7 @@ type generated struct {
 
 func (x productText) text() string {
 	g := &generated{productText: x, text: newText()}
-	bindings := 4 + btoi(x.Bias) + btoi(x.Residual) + btoi(x.Rounded)
+	bindings := 4 + btoi(x.Bias) + btoi(x.Residual) + btoi(x.Rounded) + btoi(x.Grouped)
 	skip := func(i int) int64 {
 		if i < len(x.Skips) {
 			return x.Skips[i]
@@ -66,6 +68,9 @@ func (x productText) text() string {
 		return g.binding(next-1, skip(next-1))
 	}
 	g.a, g.b = bind(), bind()
+	if x.Grouped {
+		g.list = bind()
+	}
 	if x.Bias {
 		g.bias = bind()
 	}
@@ -77,12 +82,18 @@ func (x productText) text() string {
 		g.z = bind()
 	}
 	fields := productFields
-	if x.Patch.Operand > 0 {
+	switch {
+	case x.Patch.Operand > 0:
 		fields = slices.Concat(productFields, patchFields)
+	case x.Grouped:
+		fields = slices.Concat(productFields, []string{"list_at"})
 	}
 	g.p = g.words(bind(), fields)
 	g.y = g.get("d", "mad.wide.u32", "%s, 16, %s", g.p["y_at"], g.y)
 	g.placeTile()
+	if x.Grouped {
+		g.placeGroup()
+	}
 	g.addresses()
 	g.acc = g.regs("f", x.M*x.N/x.threads())
 	for _, r := range g.acc {
@@ -142,6 +153,30 @@ func (g *generated) placeTile() {
 	g.row, g.col = t.get("r", "mul.lo.u32", "%s, %d", row, g.M), t.get("r", "mul.lo.u32", "%s, %d", col, g.N)
 }
 
+// placeGroup finds the group of the tile, and ends blocks that have none.
+func (g *generated) placeGroup() {
+	t := g.text
+	g.list = t.get("d", "mad.wide.u32", "%s, 4, %s", g.p["list_at"], g.list)
+	tile := t.get("r", "div.u32", "%s, %d", g.row, g.M)
+	at := t.get("d", "mad.wide.u32", "%s, 4, %s", tile, g.list)
+	g.group = t.get("r", "ld.global.u32", "[%s]", at)
+	none := t.get("p", "setp.eq.u32", "%s, 0xffffffff", g.group)
+	t.add("@%s ret", none)
+	// the places follow the groups of all tiles
+	tiles := t.get("r", "div.u32", "%s, %d", g.p["m"], g.M)
+	g.list = t.get("d", "mad.wide.u32", "%s, 4, %s", tiles, g.list)
+}
+
+// rowOf returns the row that has a place, and whether there is one. If not, the row is 0.
+func (g *generated) rowOf(place string) (row, in string) {
+	t := g.text
+	at := t.get("d", "mad.wide.u32", "%s, 4, %s", place, g.list)
+	row = t.get("r", "ld.global.u32", "[%s]", at)
+	in = t.get("p", "setp.ne.u32", "%s, 0xffffffff", row)
+	t.add("@!%s mov.u32 %s, 0", in, row)
+	return row, in
+}
+
 // addresses computes what the thread loads: units of 16 bytes, one of each threads/8 rows of A and B.
 func (g *generated) addresses() {
 	t := g.text
@@ -152,7 +187,11 @@ func (g *generated) addresses() {
 	}{{"a", g.a, g.row, g.p["m"], g.M}, {"b", g.b, g.col, g.p["n"], g.N}} {
 		last := t.get("r", "sub.u32", "%s, 1", o.size)
 		begin := t.get("d", "mad.wide.u32", "%s, 16, %s", g.p[o.name+"_at"], o.at)
-		m := t.get("d", "mul.wide.u32", "%s, %s", g.matrix, g.p[o.name+"_matrix"])
+		matrix := g.matrix
+		if g.Grouped && operand == 1 {
+			matrix = g.group
+		}
+		m := t.get("d", "mul.wide.u32", "%s, %s", matrix, g.p[o.name+"_matrix"])
 		t.add("shl.b64 %s, %s, 4", m, m)
 		t.add("add.u64 %s, %s, %s", begin, begin, m)
 		g.begin[operand] = begin
@@ -161,6 +200,9 @@ func (g *generated) addresses() {
 			r := t.get("r", "add.u32", "%s, %s", o.first, row)
 			t.add("add.u32 %s, %s, %d", r, r, i)
 			t.add("min.u32 %s, %s, %s", r, r, last) // rows past the end are computed and not written
+			if g.Grouped && operand == 0 {
+				r, _ = g.rowOf(r)
+			}
 			var at string
 			if g.Patch.Operand == operand+1 {
 				at = t.get("d", "mul.wide.u32", "%s, 16", g.place(r))
@@ -435,6 +477,9 @@ func (g *generated) finishSums() {
 		for half := range 2 {
 			r := t.get("r", "add.u32", "%s, %d", row, 16*i+8*half)
 			in := t.get("p", "setp.lt.u32", "%s, %s", r, g.p["m"])
+			if g.Grouped {
+				r, in = g.rowOf(r)
+			}
 			w := t.get("d", "cvt.u64.u32", "%s", r)
 			at := t.get("d", "mad.lo.u64", "%s, %s, %s", w, n, m)
 			t.add("add.u64 %s, %s, %s", at, at, c)
