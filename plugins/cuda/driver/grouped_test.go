@@ -32,7 +32,7 @@ var groupedCases = []groupedCase{
 func TestInterpretedGrouped(t *testing.T) {
 	for i, c := range groupedCases {
 		for _, d := range []matrix.Device{withMMA, withWGMMA} {
-			p := matrix.Precisions()[i%2]
+			p := halves[i%2]
 			t.Run(fmt.Sprintf("%d/%s/%+v", d.Capability, p, c), func(t *testing.T) {
 				used := false
 				c.test(t, interpreted(d, func(text string) string {
@@ -50,7 +50,7 @@ func TestInterpretedGrouped(t *testing.T) {
 // TestGrouped compares grouped_matmul with its definition.
 func TestGrouped(t *testing.T) {
 	for _, c := range append(groupedCases, groupedCase{2000, 64, 300, 512, dtype.BF16, 50}) {
-		for _, p := range matrix.Precisions() {
+		for _, p := range halves {
 			t.Run(fmt.Sprintf("%s/%+v", p, c), func(t *testing.T) { c.test(t, shared, p) })
 		}
 	}

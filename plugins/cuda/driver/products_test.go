@@ -54,9 +54,22 @@ func (c product) graph() *ir.Graph {
 	return g
 }
 
+// halves are the precisions of 16 bits.
+var halves = []string{"bf16", "f16"}
+
 // rounded returns values rounded to the type of a precision, as the kernels do with operands.
 func rounded(a *tensor.Array, precision string) *tensor.Array {
 	d, _ := dtype.Parse(precision)
+	if precision == "tf32" {
+		out := tensor.NewArray(dtype.F32, a.Shape...)
+		for i, v := range a.Floats {
+			out.Floats[i] = v
+			if bits := math.Float32bits(float32(v)); bits&0x7f800000 != 0x7f800000 {
+				out.Floats[i] = float64(math.Float32frombits((bits + 0xfff + bits>>13&1) &^ 0x1fff))
+			}
+		}
+		return out
+	}
 	out := tensor.NewArray(d, a.Shape...)
 	for i, v := range a.Floats {
 		out.Floats[i] = float64(float32(v))
@@ -65,7 +78,7 @@ func rounded(a *tensor.Array, precision string) *tensor.Array {
 	return out
 }
 
-// TestProducts compares products at bf16 and f16 with sums in float64 of the rounded operands. The bound is that of f32
+// TestProducts compares products at bf16, f16 and tf32 with sums in float64 of the rounded operands. The bound is that of f32
 // sums in any order.
 func TestProducts(t *testing.T) {
 	nt := op.FusedMatMulAttrs{TransB: true}

@@ -80,7 +80,7 @@ func TestInterpretedRounded(t *testing.T) {
 // TestRounded is TestInterpretedRounded on the device.
 func TestRounded(t *testing.T) {
 	for _, text := range roundedGraphs {
-		for _, p := range matrix.Precisions() {
+		for _, p := range halves {
 			testRounded(t, text, p, func(readers bool, c *copies) device.Backend {
 				a := newAPI(openLibrary, cacheFolder())
 				a.change = func(l *gpu.Limits) { watch(l, readers, c) }

@@ -65,7 +65,7 @@ func (c conv) Taps() int { return c.Kernel[0] * c.Kernel[1] * c.Kernel[2] }
 func (d Device) convOf(n *ir.Node, l kernels.Limits) (c conv, ok bool) {
 	a, isConv := n.Attrs.(op.ConvAttrs)
 	c.typ = narrow(l)
-	if l.Precision == "" && d.TermTiles() != nil {
+	if c.typ == 0 && d.TermTiles() != nil { // f32, and tf32, which rounds only operands of products
 		c.typ, c.exact = dtype.BF16, true
 	}
 	if !isConv || c.typ == 0 || !n.In[1].Type.Shape.IsStatic() {

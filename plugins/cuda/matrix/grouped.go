@@ -107,9 +107,9 @@ func (g grouped) pack(o operand, rows func(c *kernels.Call) int) kernels.Shader 
 	return kernels.Shader{
 		Name: "operand", Body: termsWGSL + packWGSL, Once: o.kept > 0,
 		Consts: struct {
-			Fours, Across bool
-			Terms         int
-		}{true, false, 1},
+			Fours, Across, TF32 bool
+			Terms               int
+		}{true, false, false, 1},
 		Bindings: []kernels.Binding{kernels.Weights("x", g.node, o.node),
 			{Name: "y", Operand: o.memory(), Vec: 4, DType: g.typ}},
 		Fields: []string{"rows", "lines", "quads", "k_size", "matrix", "line", "step", "begin"},

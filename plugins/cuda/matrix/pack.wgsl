@@ -1,6 +1,18 @@
 // Rounds an operand of a product to 16 bits, in rows along K that are padded with zeros. An invocation writes four
 // values. With several terms, 64 values of the first are followed by those of the second, and those by the third: see
 // terms.wgsl.
+{{- if .C.TF32}}
+
+// tf32 rounds to 11 bits.
+fn tf32(x: f32) -> f32 {
+  let u = bitcast<u32>(x);
+  if ((u & 0x7f800000u) == 0x7f800000u) {
+    return bitcast<f32>(u | select(0u, 0x400000u, (u & 0x7fffffu) != 0u)); // NaN stays NaN
+  }
+  return bitcast<f32>((u + 0xfffu + ((u >> 13u) & 1u)) & 0xffffe000u);
+}
+{{- end}}
+
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
         @builtin(local_invocation_index) local: u32) {
@@ -35,6 +47,9 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
   if (k + 3u < P.k_size) {
     v.w = x(at + (k + 3u) * P.step);
   }
+{{- end}}
+{{- if .C.TF32}}
+  v = vec4<f32>(tf32(v.x), tf32(v.y), tf32(v.z), tf32(v.w));
 {{- end}}
 {{- template "write" .}}
 }

@@ -71,7 +71,7 @@ type product struct {
 	kernels.Product
 	device      Device
 	node        *ir.Node
-	typ         dtype.DType // to which operands are rounded
+	typ         dtype.DType // to which operands are rounded; f32 means TF32
 	exact       bool        // they are divided into terms instead
 	left, right operand
 	list        []plan
@@ -97,7 +97,10 @@ type operand struct {
 func (d Device) productOf(n *ir.Node, l kernels.Limits) (x product, ok bool) {
 	p, ok := kernels.ProductOf(n)
 	x.typ = narrow(l)
-	if l.Precision == "" && d.TermTiles() != nil {
+	switch {
+	case l.Precision == "tf32":
+		x.typ = dtype.F32
+	case l.Precision == "" && d.TermTiles() != nil:
 		x.typ, x.exact = dtype.BF16, true
 	}
 	if !ok || x.typ == 0 || n.Type.DType != dtype.F32 || activations[p.Act] == nil {
@@ -158,9 +161,9 @@ func (p product) operand(i int, across bool, most kernels.ProductSizes, keeps bo
 	if p.exact {
 		o.terms = termsOf(t.DType)
 	}
-	o.packed = t.DType != p.typ || across || !whole || !kernels.BeginsAt(in, 16)
+	o.packed = t.DType != p.typ || p.typ == dtype.F32 || across || !whole || !kernels.BeginsAt(in, 16)
 	if o.packed {
-		bytes := (2*int64(o.terms)*int64(count)*int64(rows)*int64(padded(most.K)) + 255) &^ 255
+		bytes := (2*int64(o.terms)*int64(count)*int64(rows)*int64(p.halves(most.K)) + 255) &^ 255
 		if keeps && i == 1 && !t.DType.IsPacked() && kernels.IsWeight(in) {
 			o.kept = bytes
 		} else {
@@ -174,7 +177,7 @@ func (p product) operand(i int, across bool, most kernels.ProductSizes, keeps bo
 func (p product) roundsLeft() bool {
 	in := p.node.In[0].Type
 	k := in.Shape[in.Rank()-1]
-	return !p.exact && p.left.packed && !p.left.across && in.DType == dtype.F32 && k.IsStatic() && k.Const%depth == 0
+	return !p.exact && p.typ != dtype.F32 && p.left.packed && !p.left.across && in.DType == dtype.F32 && k.IsStatic() && k.Const%depth == 0
 }
 
 // pairs reports whether the result is written two columns at a time.
@@ -183,6 +186,17 @@ func (p product) pairs() bool {
 	return columns.IsStatic() && columns.Const%2 == 0 &&
 		(p.Residual < 0 || kernels.BeginsAt(p.node.In[p.Residual], 8))
 }
+
+// halves returns the size of a row along K that has been packed, in units of 16 bits.
+func (p product) halves(k int) int {
+	if p.typ == dtype.F32 {
+		return padded(2 * k)
+	}
+	return padded(k)
+}
+
+// quads is that size in units of four values.
+func (p product) quads(k int) int { return p.halves(k) * 2 / (4 * p.typ.Size()) }
 
 func padded(k int) int { return ceilDiv(k, depth) * depth }
 
@@ -255,9 +269,9 @@ func (p product) pack(o operand) kernels.Shader {
 	return kernels.Shader{
 		Name: "operand", Body: termsWGSL + packWGSL, Once: o.kept > 0,
 		Consts: struct {
-			Fours, Across bool
-			Terms         int
-		}{fours, o.across, o.terms},
+			Fours, Across, TF32 bool
+			Terms               int
+		}{fours, o.across, p.typ == dtype.F32, o.terms},
 		Bindings: []kernels.Binding{x, {Name: "y", Operand: o.memory(), Vec: 4, DType: p.typ}},
 		Fields:   []string{"rows", "lines", "quads", "k_size", "matrix", "line", "step", "begin"},
 		Params: func(c *kernels.Call) []uint32 {
@@ -266,13 +280,14 @@ func (p product) pack(o operand) kernels.Shader {
 			if r.lines*r.matrices*s.K == 0 || o.kept == 0 && s.M*s.N*s.Count == 0 {
 				return nil
 			}
-			return []uint32{uint32(r.lines * r.matrices), uint32(r.lines), uint32(padded(s.K) / 4), uint32(s.K),
-				uint32(r.matrix), uint32(r.line), uint32(r.step), uint32(o.begin / 8)}
+			return []uint32{uint32(r.lines * r.matrices), uint32(r.lines), uint32(p.quads(s.K)), uint32(s.K),
+				uint32(r.matrix), uint32(r.line), uint32(r.step),
+				uint32(o.begin / int64(4*p.typ.Size()))}
 		},
 		Groups: func(c *kernels.Call) int {
 			s := p.Sizes(c)
 			r := o.stored(s)
-			return ceilDiv(r.lines*r.matrices*padded(s.K)/4, 256)
+			return ceilDiv(r.lines*r.matrices*p.quads(s.K), 256)
 		},
 	}
 }
@@ -356,11 +371,11 @@ func (x productText) source(bindings []kernels.Binding) func(views []kernels.Vie
 
 // params returns the values of productFields. Parts of K are like matrices that begin within the rows of another.
 func (p product) params(l plan, s kernels.ProductSizes) []uint32 {
-	k := padded(s.K) / l.splits
+	k := p.halves(s.K) / l.splits
 	out := []uint32{uint32(l.groups(s.M, s.N, s.Count*l.splits)), uint32(s.M), uint32(s.N), uint32(k / depth)}
 	for _, o := range []operand{p.left, p.right} {
 		r := o.stored(s)
-		row := o.terms * padded(s.K) / 8
+		row := o.terms * p.halves(s.K) / 8
 		matrix := r.lines * row
 		switch {
 		case l.splits > 1:

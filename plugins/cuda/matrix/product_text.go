@@ -11,7 +11,7 @@ import (
 // productText generates the kernel of a product of operands of 16 bits whose rows lie along K, with sums in f32.
 type productText struct {
 	Tile
-	Type           dtype.DType // of the operands
+	Type           dtype.DType // of the operands; f32 means TF32, whose values take two units of 16 bits
 	Act            string
 	Bias, Residual bool
 	Pairs          bool   // the number of columns is even
@@ -351,8 +351,12 @@ func (g *generated) warpgroups() func(sums []string, fresh bool, from, to int) {
 			if fresh && k == from {
 				adds = never
 			}
-			t.add("wgmma.mma_async.sync.aligned.m64n%dk16.f32.%[2]v.%[2]v {%[3]s}, %[4]s, %[5]s, %[6]s, 1, 1, 0, 0", g.N,
-				g.Type, strings.Join(sums, ", "), a, b, adds)
+			k, typ, across := 16, g.Type.String(), ", 0, 0"
+			if g.Type == dtype.F32 {
+				k, typ, across = 8, "tf32", ""
+			}
+			t.add("wgmma.mma_async.sync.aligned.m64n%dk%d.f32.%[3]s.%[3]s {%[4]s}, %[5]s, %[6]s, %[7]s, 1, 1%[8]s", g.N, k,
+				typ, strings.Join(sums, ", "), a, b, adds, across)
 		}
 		t.add("wgmma.commit_group.sync.aligned")
 	}
@@ -411,7 +415,11 @@ func (g *generated) warps() func(sums []string, fresh bool, from, to int) {
 				for j := range g.N / 4 / 8 {
 					sums := strings.Join(g.sums(i, j), ", ")
 					r := right[j/2][j%2*2:]
-					t.add("mma.sync.aligned.m16n8k16.row.col.f32.%[1]v.%[1]v.f32 {%[2]s}, {%[3]s}, {%[4]s, %[5]s}, {%[2]s}", g.Type,
+					shape := "m16n8k16.row.col.f32." + g.Type.String() + "." + g.Type.String()
+					if g.Type == dtype.F32 {
+						shape = "m16n8k8.row.col.f32.tf32.tf32"
+					}
+					t.add("mma.sync.aligned.%s.f32 {%[2]s}, {%[3]s}, {%[4]s, %[5]s}, {%[2]s}", shape,
 						sums, strings.Join(left[i], ", "), r[0], r[1])
 				}
 			}

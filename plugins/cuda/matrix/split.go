@@ -60,7 +60,7 @@ func (p product) planFor(most kernels.ProductSizes, m, from, to int) plan {
 	if !p.divisible(most) {
 		return best
 	}
-	parts := padded(most.K) / depth
+	parts := p.halves(most.K) / depth
 	if s := p.device.Splits; s > 0 && parts%s == 0 {
 		best.splits = s
 		return best
