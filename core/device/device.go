@@ -90,8 +90,8 @@ type Load struct {
 	Device  string // a Device.ID; if empty, the backend chooses
 	Threads int    // number of threads; 0 means all that the process may use
 	// Precision of the operands of matrix products and attention: "" or "f32", or "bf16" or "f16", which round them to
-	// that type, or "tf32", which rounds those of products to 11 bits. Sums and all other ops use f32. A backend that lacks the precision returns ErrUnsupported; it never
-	// uses another one.
+	// that type, or "tf32", which rounds those of products to 11 bits. Sums and all other ops use f32. A backend that
+	// lacks the precision returns ErrUnsupported; it never uses another one.
 	Precision string
 }
 

@@ -78,8 +78,8 @@ func rounded(a *tensor.Array, precision string) *tensor.Array {
 	return out
 }
 
-// TestProducts compares products at bf16, f16 and tf32 with sums in float64 of the rounded operands. The bound is that of f32
-// sums in any order.
+// TestProducts compares products at bf16, f16 and tf32 with sums in float64 of the rounded operands. The bound is that
+// of f32 sums in any order.
 func TestProducts(t *testing.T) {
 	nt := op.FusedMatMulAttrs{TransB: true}
 	act := func(a op.FusedMatMulAttrs, name string) op.FusedMatMulAttrs {

@@ -158,8 +158,8 @@ func (g grouped) multiply() kernels.Shader {
 		Name: "product", Consts: x, Bindings: bindings, Fields: append(append([]string{}, productFields...), "list_at"),
 		Source: x.source(bindings),
 		Params: func(*kernels.Call) []uint32 {
-			return []uint32{uint32(groups), uint32(g.tiles * g.M), uint32(g.n), uint32(padded(g.k) / depth), 0, uint32(row),
-				0, uint32(g.right.begin / 16), uint32(row), uint32(g.n * row), 0, uint32(g.places / 4)}
+			return []uint32{uint32(groups), uint32(g.tiles * g.M), uint32(g.n), uint32(padded(g.k) / depth), 0,
+				uint32(row), 0, uint32(g.right.begin / 16), uint32(row), uint32(g.n * row), 0, uint32(g.places / 4)}
 		},
 		Groups: func(*kernels.Call) int { return groups },
 	}

@@ -177,7 +177,8 @@ func (p product) operand(i int, across bool, most kernels.ProductSizes, keeps bo
 func (p product) roundsLeft() bool {
 	in := p.node.In[0].Type
 	k := in.Shape[in.Rank()-1]
-	return !p.exact && p.typ != dtype.F32 && p.left.packed && !p.left.across && in.DType == dtype.F32 && k.IsStatic() && k.Const%depth == 0
+	return !p.exact && p.typ != dtype.F32 && p.left.packed && !p.left.across && in.DType == dtype.F32 &&
+		k.IsStatic() && k.Const%depth == 0
 }
 
 // pairs reports whether the result is written two columns at a time.

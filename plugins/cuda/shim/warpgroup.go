@@ -123,9 +123,9 @@ func (m *machine) landed(first int32, u use) {
 	}
 }
 
-// operand reads a matrix of rows along K from shared memory, 16 values of each row, or 8 of TF32. A descriptor has the address, and
-// the distance of groups of eight rows; rows have 128 bytes, in which the bits 4 to 6 of an address are exclusive with
-// bits 7 to 9.
+// operand reads a matrix of rows along K from shared memory, 16 values of each row, or 8 of TF32. A descriptor has the
+// address, and the distance of groups of eight rows; rows have 128 bytes, in which the bits 4 to 6 of an address are
+// exclusive with bits 7 to 9.
 func (m *machine) operand(in *instruction, first int32, descriptor uint64, rows int, typ string, u *use) [][16]float64 {
 	if descriptor>>62 != 1 || descriptor>>49&7 != 0 {
 		m.fail(in, first, "descriptor %#x; want a swizzle of 128 bytes without an offset", descriptor)

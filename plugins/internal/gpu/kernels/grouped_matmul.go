@@ -30,7 +30,8 @@ var _ = register(
 			}
 			if !trans || n.Type.DType != dtype.F32 {
 				s := mapped(n, "grouped_matmul", part(groupedMatMulWGSL, "elements"), nil, fields, params).withStatus()
-				return append(own, unlessOwn(own, s.withLoops(n, func(c *Call) int { return loop(c.In[0].Shape[1], 0) })))
+				s = s.withLoops(n, func(c *Call) int { return loop(c.In[0].Shape[1], 0) })
+				return append(own, unlessOwn(own, s))
 			}
 			// Rows of the matrices are contiguous along k, so neighbouring invocations sum one column together.
 			const lanes, columns = 32, 8
