@@ -224,7 +224,7 @@ func usage(subject, msg string, args ...any) *diag.Error {
 func choosePrecisions(names []string) ([]string, error) {
 	all := device.Precisions()
 	if len(names) == 0 {
-		return all, nil
+		return device.UsualPrecisions(), nil
 	}
 	var out []string
 	for _, n := range names {

@@ -134,7 +134,7 @@ func compileCommand() *cli.Command {
 				"write nothing; list all ops and element types that each target lacks, why, and the lines of a target description with which it would run the model. Status 7 if there are any")
 			fs.StringSliceVar(&f.precisions, "precision", nil,
 				"`NAME,...` precisions that a run may choose for the operands of products; the first is the run's default (default "+
-					strings.Join(device.Precisions(), ",")+")")
+					strings.Join(device.UsualPrecisions(), ",")+"; also tf32)")
 			fs.ListVarP(&f.mutable, "mutable-weights", "",
 				"`GLOB` weights that runs must be able to replace (rlxrun --weights): no constants are computed from their values (repeatable; rlxc inspect FILE weights lists what can be replaced)")
 			fs.ListVarP(

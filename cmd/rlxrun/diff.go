@@ -233,12 +233,12 @@ func sameInputs(got, want *rlx.Method, path, other string) error {
 const addedUp = 1e-4
 
 // rounding returns the error that a side's precision adds to an op, relative to the largest element of its result. bf16
-// keeps 8 bits of the operands of products, f16 11.
+// keeps 8 bits of the operands of products, f16 and tf32 11.
 func (x *side) rounding() float64 {
 	if x.session == nil {
 		return 0
 	}
-	return map[string]float64{"bf16": 1.0 / 64, "f16": 1.0 / 512}[x.session.host.Precision()]
+	return map[string]float64{"bf16": 1.0 / 64, "f16": 1.0 / 512, "tf32": 1.0 / 512}[x.session.host.Precision()]
 }
 
 // prepare waits for the backend and loads the method.

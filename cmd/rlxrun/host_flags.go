@@ -82,7 +82,7 @@ func (f *hostFlags) declare(fs *cli.FlagSet) {
 		&f.memory, "memory", "",
 		"`SIZE` refuse to run if more memory is needed, such as 300M or 2Gi (default what is free)")
 	fs.StringVar(&f.precision, "precision", "",
-		"`NAME` round the operands of products to f32, bf16 or f16; the artifact must allow it (default its first)")
+		"`NAME` round the operands of products to f32, bf16, f16 or tf32; the artifact must allow it (default its first)")
 	fs.ListVarP(&f.weights, "weights", "",
 		"`FILE` a safetensors file with other values for weights, by name and in their types (repeatable; rlxc inspect lists the weights that can be replaced)")
 	fs.StringVar(&f.lora, "lora", "",

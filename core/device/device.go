@@ -63,7 +63,10 @@ func (i Info) CheckPrecision(name string) error {
 const DefaultPrecision = "f32"
 
 // Precisions returns all values that Load.Precision may have.
-func Precisions() []string { return []string{DefaultPrecision, "bf16", "f16"} }
+func Precisions() []string { return append(UsualPrecisions(), "tf32") }
+
+// UsualPrecisions are those that a run of an artifact may choose if its compiler was not told others.
+func UsualPrecisions() []string { return []string{DefaultPrecision, "bf16", "f16"} }
 
 // Device is one device of a backend.
 type Device struct {
@@ -87,8 +90,8 @@ type Load struct {
 	Device  string // a Device.ID; if empty, the backend chooses
 	Threads int    // number of threads; 0 means all that the process may use
 	// Precision of the operands of matrix products and attention: "" or "f32", or "bf16" or "f16", which round them to
-	// that type. Sums and all other ops use f32. A backend that lacks the precision returns ErrUnsupported; it never
-	// uses another one.
+	// that type, or "tf32", which rounds those of products to 11 bits. Sums and all other ops use f32. A backend that
+	// lacks the precision returns ErrUnsupported; it never uses another one.
 	Precision string
 }
 

@@ -38,9 +38,10 @@ type api struct {
 	cache string // folder of machine code; empty for none
 
 	// Tests set these.
-	few   int          // gpu.Limits.Shaders
-	tile  *matrix.Tile // of products; nil for the kernels' choice
-	plain bool         // there are no kernels for matrix units
+	few  int          // gpu.Limits.Shaders
+	tile *matrix.Tile // of products; nil for the kernels' choice
+	// changes what devices say
+	change func(l *gpu.Limits)
 
 	aborted chan struct{} // closed after an error that destroyed a context
 	once    sync.Once
@@ -198,8 +199,8 @@ func (a *api) describe(l library, i, version int32) (*adapter, error) {
 	if d.limits.Kernels.Own != nil {
 		d.limits.Precisions = matrix.Precisions()
 	}
-	if a.plain {
-		d.limits.Kernels.Own = nil
+	if a.change != nil {
+		a.change(&d.limits)
 	}
 	return d, nil
 }

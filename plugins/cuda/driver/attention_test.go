@@ -11,7 +11,6 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
 	"github.com/rlx-go/rlx/core/tensor"
-	"github.com/rlx-go/rlx/plugins/cuda/matrix"
 	"github.com/rlx-go/rlx/plugins/internal/gpu"
 )
 
@@ -29,7 +28,7 @@ func TestGridAttention(t *testing.T) {
 		{1, 64, 64, 0, 1, 64, true}, {1, 24, 24, 12, 2, 80, false}, {1, 9, 13, 0, 2, 128, true},
 		{1, 30, 20, 9, 1, 16, true},
 	} {
-		for _, p := range matrix.Precisions() {
+		for _, p := range halves {
 			t.Run(fmt.Sprintf("%s/%+v", p, c), func(t *testing.T) { c.test(t, shared, p) })
 		}
 	}

@@ -50,7 +50,7 @@ func loadOn(t testing.TB, on device.Backend, g *ir.Graph, precision string) *gra
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { x.Close() })
-	b, err := program.NewBinder(p).Bind(nil)
+	b, err := program.NewBinder(p).Bind(p.Graph.Syms.Min())
 	if err != nil {
 		t.Fatal(err)
 	}

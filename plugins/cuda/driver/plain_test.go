@@ -11,7 +11,6 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
 	"github.com/rlx-go/rlx/core/tensor"
-	"github.com/rlx-go/rlx/plugins/cuda/matrix"
 	"github.com/rlx-go/rlx/plugins/internal/gpu"
 )
 
@@ -48,7 +47,7 @@ var largeAttention = []attentionCase{
 // TestAttention compares attention at bf16 and f16 with its definition.
 func TestAttention(t *testing.T) {
 	for _, c := range append(largeAttention, attentionCases...) {
-		for _, p := range matrix.Precisions() {
+		for _, p := range halves {
 			t.Run(fmt.Sprintf("%s/%+v", p, c), func(t *testing.T) { c.test(t, shared, p) })
 		}
 	}
@@ -58,12 +57,12 @@ func TestAttention(t *testing.T) {
 func TestInterpretedAttention(t *testing.T) {
 	on := interpreted(withMMA, func(text string) string { return text })
 	for i, c := range attentionCases {
-		p := matrix.Precisions()[i%2]
+		p := halves[i%2]
 		t.Run(fmt.Sprintf("%s/%+v", p, c), func(t *testing.T) { c.test(t, on, p) })
 	}
 	for i, c := range []gridCase{{1, 10, 9, 0, 1, 16, true}, {1, 12, 16, 8, 1, 32, false}, {1, 6, 40, 0, 1, 16, true},
 		{1, 16, 17, 14, 1, 16, true}} {
-		p := matrix.Precisions()[i%2]
+		p := halves[i%2]
 		t.Run(fmt.Sprintf("%s/%+v", p, c), func(t *testing.T) { c.test(t, on, p) })
 	}
 }

@@ -54,9 +54,22 @@ func (c product) graph() *ir.Graph {
 	return g
 }
 
+// halves are the precisions of 16 bits.
+var halves = []string{"bf16", "f16"}
+
 // rounded returns values rounded to the type of a precision, as the kernels do with operands.
 func rounded(a *tensor.Array, precision string) *tensor.Array {
 	d, _ := dtype.Parse(precision)
+	if precision == "tf32" {
+		out := tensor.NewArray(dtype.F32, a.Shape...)
+		for i, v := range a.Floats {
+			out.Floats[i] = v
+			if bits := math.Float32bits(float32(v)); bits&0x7f800000 != 0x7f800000 {
+				out.Floats[i] = float64(math.Float32frombits((bits + 0xfff + bits>>13&1) &^ 0x1fff))
+			}
+		}
+		return out
+	}
 	out := tensor.NewArray(d, a.Shape...)
 	for i, v := range a.Floats {
 		out.Floats[i] = float64(float32(v))
@@ -65,8 +78,8 @@ func rounded(a *tensor.Array, precision string) *tensor.Array {
 	return out
 }
 
-// TestProducts compares products at bf16 and f16 with sums in float64 of the rounded operands. The bound is that of f32
-// sums in any order.
+// TestProducts compares products at bf16, f16 and tf32 with sums in float64 of the rounded operands. The bound is that
+// of f32 sums in any order.
 func TestProducts(t *testing.T) {
 	nt := op.FusedMatMulAttrs{TransB: true}
 	act := func(a op.FusedMatMulAttrs, name string) op.FusedMatMulAttrs {
@@ -217,7 +230,9 @@ func BenchmarkProducts(b *testing.B) {
 			b.Run(fmt.Sprintf("%s/%dx%dx%d", precision, s[0], s[1], s[2]), func(b *testing.B) {
 				api := func() *api {
 					a := newAPI(openLibrary, cacheFolder())
-					a.plain = precision == "fma"
+					if precision == "fma" {
+						a.change = withoutMatrix
+					}
 					return a
 				}
 				first := 0.0
@@ -234,6 +249,9 @@ func BenchmarkProducts(b *testing.B) {
 		}
 	}
 }
+
+// withoutMatrix takes the kernels for matrix units from a device.
+func withoutMatrix(l *gpu.Limits) { l.Kernels.Own = nil }
 
 // seconds times a product, of whose shaders only few run if that is not 0. The weights are in bf16, or at other
 // precisions in f32.

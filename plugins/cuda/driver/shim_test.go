@@ -61,9 +61,10 @@ func TestInterpretedProducts(t *testing.T) {
 			} {
 				d.Splits = max(0, i-1) * 3
 				on := interpreted(d, strings.Clone)
-				p := matrix.Precisions()[i%2]
-				t.Run(fmt.Sprintf("%d/%s/%s/%s", d.Capability, tile, p, c),
-					func(t *testing.T) { c.testOn(t, on, p, uint64(i)) })
+				for _, p := range []string{halves[i%2], "tf32"} {
+					t.Run(fmt.Sprintf("%d/%s/%s/%s", d.Capability, tile, p, c),
+						func(t *testing.T) { c.testOn(t, on, p, uint64(i)) })
+				}
 			}
 		}
 	}

@@ -166,7 +166,7 @@ func TestTerms(t *testing.T) {
 // of the sum of the products' magnitudes.
 func TestTermsBesideFMA(t *testing.T) {
 	fma := newAPI(openLibrary, cacheFolder())
-	fma.plain = true
+	fma.change = withoutMatrix
 	for _, s := range [][4]int{{512, 512, 768, 0}, {512, 512, 4096, 0}, {384, 768, 3072, 0}, {512, 512, 1024, 20},
 		{512, 512, 1024, 60}, {1024, 1024, 512, 60}} {
 		c := termsCase{product{1, s[0], s[1], s[2], dtype.F32, rowsAlongK, false, false, true}, s[3]}

@@ -26,6 +26,11 @@ var _ = register("attention", func(d Device) (kernels.Own, bool) {
 			a, _ := attentionOf(n, l)
 			return a.scratch
 		},
+		// with few queries, another kernel may run
+		WritesRounded: func(n *ir.Node, l kernels.Limits) bool {
+			a, ok := attentionOf(n, l)
+			return ok && a.least >= leastQueries
+		},
 	}, d.Capability >= 80
 })
 
@@ -36,6 +41,7 @@ type attention struct {
 	attrs   op.AttentionAttrs
 	parts   [3]part // q, k and v
 	scratch int64   // bytes
+	least   int     // queries
 }
 
 // part is an operand of an attention.
@@ -70,10 +76,11 @@ func attentionOf(n *ir.Node, l kernels.Limits) (x attention, ok bool) {
 		return x, false
 	}
 	syms := n.Graph.Syms
-	most, least := syms.Largest(ir.Shape{s.B, s.Sq, s.Sk}), syms.Smallest(ir.Shape{s.Sk})
-	if most[1] < leastQueries || least[0] < 1 {
+	most, least := syms.Largest(ir.Shape{s.B, s.Sq, s.Sk}), syms.Smallest(ir.Shape{s.Sq, s.Sk})
+	if most[1] < leastQueries || least[1] < 1 {
 		return x, false
 	}
+	x.least, x.Rounded, x.Only = least[0], l.Rounds != 0, l.RoundsOnly
 	x.Warps, x.D = 4, int(s.D)
 	if most[1] >= manyQueries {
 		x.Warps = 8
@@ -209,6 +216,9 @@ func (x attention) attend() kernels.Shader {
 		bindings = append(bindings, kernels.Binding{Name: "position", Operand: op.AttentionPosition, DType: dtype.I32})
 	}
 	bindings = append(bindings, kernels.Binding{Name: "y", Operand: kernels.Out, DType: dtype.F32})
+	if x.Rounded {
+		bindings = append(bindings, kernels.Binding{Name: "z", Operand: kernels.RoundedOut, DType: x.Type})
+	}
 	blocks := func(c *kernels.Call) int {
 		g := x.geometry(c)
 		return x.blocks(g.B*g.H, g.Sq)

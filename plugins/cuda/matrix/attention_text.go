@@ -19,7 +19,10 @@ type attentionText struct {
 	D     int // a multiple of 16, at most 128
 	Grid  gridText
 	Plain plainText
-	Skips []int64
+	// the result is also written in Type, see kernels.RoundedOut
+	Rounded bool
+	Only    bool // it is written only so
+	Skips   []int64
 }
 
 // attentionFields are the words of its parameters. at is where the operands begin in scratch memory, in units of 16
@@ -59,7 +62,7 @@ type attending struct {
 	attentionText
 	*text
 	p                     map[string]string
-	y                     string
+	y, z                  string
 	tid, lane, quad       string
 	group, first          string    // group, and the first query of the block
 	q, k, v               rowsAt    // the group's operands
@@ -99,12 +102,11 @@ func (x attentionText) text() string {
 		}
 		return 0
 	}
-	bindings := 3
+	place := g.placeWindow
 	if x.Plain.On {
-		bindings = g.placePlain(skip)
-	} else {
-		g.placeWindow(skip)
+		place = g.placePlain
 	}
+	bindings := place(skip)
 	g.loadQueries()
 	g.sums = t.regs("f", x.D/2)
 	for _, r := range g.sums {
@@ -361,12 +363,24 @@ func (g *attending) finishRows() {
 		none := t.get("p", "setp.eq.f32", "%s, 0f00000000", g.total[i])
 		t.add("@%s mov.f32 %s, 0f00000000", none, inverse)
 		out := t.get("d", "mad.wide.u32", "%s, 8, %s", g.quad, r.out)
+		half := ""
+		if g.Rounded {
+			half = t.get("d", "sub.u64", "%s, %s", out, g.y)
+			t.add("shr.u64 %s, %s, 1", half, half)
+			t.add("add.u64 %s, %s, %s", half, half, g.z)
+		}
 		list := ofRow(g.sums, i)
 		for j := 0; j < len(list); j += 2 {
 			for _, s := range list[j:][:2] {
 				t.add("mul.f32 %s, %s, %s", s, s, inverse)
 			}
-			t.add("@%s st.global.v2.f32 [%s+%d], {%s, %s}", r.in, out, 16*j, list[j], list[j+1])
+			if !g.Only {
+				t.add("@%s st.global.v2.f32 [%s+%d], {%s, %s}", r.in, out, 16*j, list[j], list[j+1])
+			}
+			if g.Rounded {
+				both := t.get("r", fmt.Sprintf("cvt.rn.%vx2.f32", g.Type), "%s, %s", list[j+1], list[j])
+				t.add("@%s st.global.u32 [%s+%d], %s", r.in, half, 8*j, both)
+			}
 		}
 	}
 }

@@ -26,6 +26,16 @@ var _ = register("grid_attention", func(d Device) (kernels.Own, bool) {
 			g, _ := d.gridOf(n, l)
 			return g.begin + 3*g.part
 		},
+		ReadsRounded: func(n *ir.Node, l kernels.Limits) dtype.DType {
+			if g, ok := d.gridOf(n, l); ok {
+				return g.Type
+			}
+			return 0
+		},
+		WritesRounded: func(n *ir.Node, l kernels.Limits) bool {
+			_, ok := d.gridOf(n, l)
+			return ok
+		},
 	}, d.Capability >= 80
 })
 
@@ -33,6 +43,7 @@ var _ = register("grid_attention", func(d Device) (kernels.Own, bool) {
 type grid struct {
 	attentionText
 	scale   float32
+	rounded bool  // q, k and v were written in 16 bits, too: see kernels.RoundedIn
 	windows int64 // of all batch elements
 	begin   int64 // of the packed operands in scratch memory, after the terms for relative positions
 	part    int64 // bytes of each of them
@@ -60,6 +71,7 @@ func (d Device) gridOf(n *ir.Node, l kernels.Limits) (g grid, ok bool) {
 			return g, false
 		}
 	}
+	g.Rounded, g.Only, g.rounded = l.Rounds != 0, l.RoundsOnly, l.Rounded
 	g.Warps, g.D = 4, int(s.D)
 	if s.WH*s.WW >= manyTokens {
 		g.Warps = 8
@@ -85,6 +97,10 @@ func (d Device) gridOf(n *ir.Node, l kernels.Limits) (g grid, ok bool) {
 
 func (g grid) shaders() []kernels.Shader {
 	units := int(3 * g.part / 8)
+	x0 := kernels.Binding{Name: "x0", Operand: 0, Vec: 4, DType: dtype.F32}
+	if g.rounded {
+		x0.Operand, x0.DType = kernels.RoundedIn, g.Type
+	}
 	pack := kernels.Shader{
 		Name: "windows", Body: packGridWGSL,
 		Consts: struct {
@@ -92,8 +108,7 @@ func (g grid) shaders() []kernels.Shader {
 			Grid   gridText
 			Padded bool
 		}{g.D, g.Grid, g.Grid.padded()},
-		Bindings: []kernels.Binding{{Name: "x0", Operand: 0, Vec: 4, DType: dtype.F32},
-			{Name: "x1", Operand: 1, Vec: 4, DType: dtype.F32},
+		Bindings: []kernels.Binding{x0, {Name: "x1", Operand: 1, Vec: 4, DType: dtype.F32},
 			{Name: "y", Operand: kernels.Scratch, Vec: 4, DType: g.Type}},
 		Fields: []string{"units", "windows", "begin"},
 		Params: func(c *kernels.Call) []uint32 {
@@ -107,6 +122,9 @@ func (g grid) shaders() []kernels.Shader {
 	blocks := g.blocks(int(g.windows)*g.Grid.Heads, g.Grid.tokens())
 	bindings := []kernels.Binding{{Name: "packed", Operand: kernels.Scratch, DType: dtype.U32},
 		{Name: "y", Operand: kernels.Out, DType: dtype.F32}}
+	if g.Rounded {
+		bindings = append(bindings, kernels.Binding{Name: "z", Operand: kernels.RoundedOut, DType: g.Type})
+	}
 	x := g.attentionText
 	attend := kernels.Shader{
 		Name: "attention in windows", Consts: x, Bindings: bindings, Fields: attentionFields,

@@ -54,12 +54,18 @@ func (g gridText) termPitch() int {
 // inRegisters reports whether threads keep the terms of columns in registers.
 func (g gridText) inRegisters() bool { return g.wide() <= 32 }
 
-// placeWindow finds the group and the queries of the block, and the operands.
-func (g *attending) placeWindow(skip func(i int) int64) {
+// placeWindow finds the group and the queries of the block, and the operands, and returns the number of bindings.
+func (g *attending) placeWindow(skip func(i int) int64) (bindings int) {
 	t := g.text
 	packed := g.binding(0, skip(0))
 	g.y = g.binding(1, skip(1))
-	g.p = g.words(g.binding(2, 0), attentionFields)
+	bindings = 2
+	if g.Rounded {
+		g.z = g.binding(2, skip(2))
+		bindings++
+	}
+	g.p = g.words(g.binding(bindings, 0), attentionFields)
+	bindings++
 	number := g.placeBlock()
 	tokens := g.Grid.tokens()
 	tiles := ceilDiv(tokens, g.attentionText.queries())
@@ -81,6 +87,7 @@ func (g *attending) placeWindow(skip func(i int) int64) {
 		g.terms = rowsAt{terms, strconv.Itoa(4 * g.Grid.pitch()), count, false}
 	}
 	g.rows()
+	return bindings
 }
 
 // rows finds the two rows of the thread.

@@ -57,7 +57,7 @@ func Kernels(d Device) map[string]kernels.Own {
 }
 
 // Precisions are those that kernels of this package know.
-func Precisions() []string { return []string{"bf16", "f16"} }
+func Precisions() []string { return []string{"bf16", "f16", "tf32"} }
 
 // magic begins the texts of this package. It is followed by the number of threads and the bytes of shared memory.
 const magic = "// rlx matrix kernel: "
@@ -78,7 +78,7 @@ func Kernel(text string) (k *ptx.Kernel, ok bool) {
 	return k, true
 }
 
-// narrow returns the type of 16 bits to which a precision rounds operands, or 0 if it does not.
+// narrow returns the type of 16 bits to which a precision rounds operands, or 0 if there is none.
 func narrow(l kernels.Limits) dtype.DType {
 	return map[string]dtype.DType{"bf16": dtype.BF16, "f16": dtype.F16}[l.Precision]
 }

@@ -1,27 +1,15 @@
 // Rounds an operand of a product to 16 bits, in rows along K that are padded with zeros. An invocation writes four
 // values. With several terms, 64 values of the first are followed by those of the second, and those by the third: see
-// terms_text.go.
-{{- if gt .C.Terms 1}}
+// terms.wgsl.
+{{- if .C.TF32}}
 
-// bf16 returns the nearest value with 8 bits, or the next one towards 0 if that is infinite.
-fn bf16(x: f32) -> f32 {
+// tf32 rounds to 11 bits.
+fn tf32(x: f32) -> f32 {
   let u = bitcast<u32>(x);
-  let near = (u + 0x7fffu + ((u >> 16u) & 1u)) & 0xffff0000u;
   if ((u & 0x7f800000u) == 0x7f800000u) {
-    return x;
+    return bitcast<f32>(u | select(0u, 0x400000u, (u & 0x7fffffu) != 0u)); // NaN stays NaN
   }
-  if ((near & 0x7f800000u) == 0x7f800000u) {
-    return bitcast<f32>(u & 0xffff0000u);
-  }
-  return bitcast<f32>(near);
-}
-
-// rest returns what x has beyond its first term, times 2^8: 0 for NaN and infinities, which are a term of their own.
-fn rest(x: f32) -> f32 {
-  if ((bitcast<u32>(x) & 0x7f800000u) == 0x7f800000u) {
-    return 0.0;
-  }
-  return (x - bf16(x)) * 256.0;
+  return bitcast<f32>((u + 0xfffu + ((u >> 13u) & 1u)) & 0xffffe000u);
 }
 {{- end}}
 
@@ -60,14 +48,8 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     v.w = x(at + (k + 3u) * P.step);
   }
 {{- end}}
-{{- if eq .C.Terms 1}}
-  y4_put(P.begin + row * P.quads + quad, v);
-{{- else}}
-  let to = P.begin + (row * P.quads + quad / 16u * 16u) * {{.C.Terms}}u + quad % 16u;
-  y4_put(to, vec4<f32>(bf16(v.x), bf16(v.y), bf16(v.z), bf16(v.w)));
-{{- range $i := seq .C.Terms}}{{if $i}}
-  v = vec4<f32>(rest(v.x), rest(v.y), rest(v.z), rest(v.w));
-  y4_put(to + {{mul 16 $i}}u, vec4<f32>(bf16(v.x), bf16(v.y), bf16(v.z), bf16(v.w)));
-{{- end}}{{end}}
+{{- if .C.TF32}}
+  v = vec4<f32>(tf32(v.x), tf32(v.y), tf32(v.z), tf32(v.w));
 {{- end}}
+{{- template "write" .}}
 }

@@ -20,7 +20,7 @@ var plainFields = []string{"groups", "heads", "per_kv", "sq", "sk", "offset", "w
 const unbounded = 1 << 30
 
 // placePlain finds the group, the queries of the block and the keys that they see, and returns the number of bindings:
-// q, k, v, the position if it is an operand, the result and the parameters.
+// q, k, v, the position if it is an operand, the result, its rounded copy if there is one, and the parameters.
 func (g *attending) placePlain(skip func(i int) int64) (bindings int) {
 	t, x := g.text, g.Plain
 	bind := func() string {
@@ -33,6 +33,9 @@ func (g *attending) placePlain(skip func(i int) int64) (bindings int) {
 		position = bind()
 	}
 	g.y = bind()
+	if g.Rounded {
+		g.z = bind()
+	}
 	g.p = g.words(bind(), plainFields)
 	number := g.placeBlock()
 	queries := g.attentionText.queries()

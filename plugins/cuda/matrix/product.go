@@ -8,8 +8,12 @@ import (
 	"github.com/rlx-go/rlx/plugins/internal/gpu/kernels"
 )
 
-//go:embed pack.wgsl
-var packWGSL string
+var (
+	//go:embed pack.wgsl
+	packWGSL string
+	//go:embed terms.wgsl
+	termsWGSL string
+)
 
 var (
 	_ = register("matmul", products)
@@ -40,6 +44,16 @@ func products(d Device) (kernels.Own, bool) {
 			p, _ := d.productOf(n, l)
 			return p.right.kept
 		},
+		ReadsRounded: func(n *ir.Node, l kernels.Limits) dtype.DType {
+			if p, ok := d.productOf(n, l); ok && p.roundsLeft() {
+				return p.typ
+			}
+			return 0
+		},
+		WritesRounded: func(n *ir.Node, l kernels.Limits) bool {
+			p, ok := d.productOf(n, l)
+			return ok && !p.exact && p.pairs()
+		},
 	}, d.tiles() != nil
 }
 
@@ -57,11 +71,13 @@ type product struct {
 	kernels.Product
 	device      Device
 	node        *ir.Node
-	typ         dtype.DType // to which operands are rounded
+	typ         dtype.DType // to which operands are rounded; f32 means TF32
 	exact       bool        // they are divided into terms instead
 	left, right operand
 	list        []plan
-	sums        int64 // where sums over parts of K begin in scratch memory
+	sums        int64       // where sums over parts of K begin in scratch memory
+	also        dtype.DType // to which the result is also rounded; 0 if it is not
+	only        bool        // nothing reads the result itself
 }
 
 // operand is an operand of a product.
@@ -70,6 +86,7 @@ type operand struct {
 	across  bool
 	shared  bool  // all products have the same matrix
 	terms   int   // of each value: 1 if it is rounded
+	rounded bool  // it was written in 16 bits, too: see kernels.RoundedIn
 	packed  bool  // it is rounded, or divided into terms, and copied to scratch memory
 	begin   int64 // in scratch memory
 	scratch int64 // bytes in scratch memory
@@ -80,13 +97,17 @@ type operand struct {
 func (d Device) productOf(n *ir.Node, l kernels.Limits) (x product, ok bool) {
 	p, ok := kernels.ProductOf(n)
 	x.typ = narrow(l)
-	if l.Precision == "" && d.TermTiles() != nil {
+	switch {
+	case l.Precision == "tf32":
+		x.typ = dtype.F32
+	case l.Precision == "" && d.TermTiles() != nil:
 		x.typ, x.exact = dtype.BF16, true
 	}
 	if !ok || x.typ == 0 || n.Type.DType != dtype.F32 || activations[p.Act] == nil {
 		return x, false
 	}
-	x.Product, x.device, x.node = p, d, n
+	x.Product, x.device, x.node, x.also = p, d, n, l.Rounds
+	x.only = l.RoundsOnly
 	most := p.Largest(n)
 	least := int64(leastWork)
 	if x.exact && !d.Small {
@@ -101,6 +122,9 @@ func (d Device) productOf(n *ir.Node, l kernels.Limits) (x product, ok bool) {
 			return x, false
 		}
 		if i == 0 {
+			if l.Rounded {
+				o.rounded, o.packed, o.scratch = true, false, 0
+			}
 			x.left = o
 		} else {
 			x.right = o
@@ -137,9 +161,9 @@ func (p product) operand(i int, across bool, most kernels.ProductSizes, keeps bo
 	if p.exact {
 		o.terms = termsOf(t.DType)
 	}
-	o.packed = t.DType != p.typ || across || !whole || !kernels.BeginsAt(in, 16)
+	o.packed = t.DType != p.typ || p.typ == dtype.F32 || across || !whole || !kernels.BeginsAt(in, 16)
 	if o.packed {
-		bytes := (2*int64(o.terms)*int64(count)*int64(rows)*int64(padded(most.K)) + 255) &^ 255
+		bytes := (2*int64(o.terms)*int64(count)*int64(rows)*int64(p.halves(most.K)) + 255) &^ 255
 		if keeps && i == 1 && !t.DType.IsPacked() && kernels.IsWeight(in) {
 			o.kept = bytes
 		} else {
@@ -148,6 +172,32 @@ func (p product) operand(i int, across bool, most kernels.ProductSizes, keeps bo
 	}
 	return o, 4*int64(count)*int64(rows)*int64(most.K) <= mostBytes
 }
+
+// roundsLeft reports whether the left operand is rounded and copied as it lies in memory.
+func (p product) roundsLeft() bool {
+	in := p.node.In[0].Type
+	k := in.Shape[in.Rank()-1]
+	return !p.exact && p.typ != dtype.F32 && p.left.packed && !p.left.across && in.DType == dtype.F32 &&
+		k.IsStatic() && k.Const%depth == 0
+}
+
+// pairs reports whether the result is written two columns at a time.
+func (p product) pairs() bool {
+	columns := p.node.Type.Shape[p.node.Type.Rank()-1]
+	return columns.IsStatic() && columns.Const%2 == 0 &&
+		(p.Residual < 0 || kernels.BeginsAt(p.node.In[p.Residual], 8))
+}
+
+// halves returns the size of a row along K that has been packed, in units of 16 bits.
+func (p product) halves(k int) int {
+	if p.typ == dtype.F32 {
+		return padded(2 * k)
+	}
+	return padded(k)
+}
+
+// quads is that size in units of four values.
+func (p product) quads(k int) int { return p.halves(k) * 2 / (4 * p.typ.Size()) }
 
 func padded(k int) int { return ceilDiv(k, depth) * depth }
 
@@ -218,11 +268,11 @@ func (p product) pack(o operand) kernels.Shader {
 		x = kernels.Weights("x", p.node, o.node)
 	}
 	return kernels.Shader{
-		Name: "operand", Body: packWGSL, Once: o.kept > 0,
+		Name: "operand", Body: termsWGSL + packWGSL, Once: o.kept > 0,
 		Consts: struct {
-			Fours, Across bool
-			Terms         int
-		}{fours, o.across, o.terms},
+			Fours, Across, TF32 bool
+			Terms               int
+		}{fours, o.across, p.typ == dtype.F32, o.terms},
 		Bindings: []kernels.Binding{x, {Name: "y", Operand: o.memory(), Vec: 4, DType: p.typ}},
 		Fields:   []string{"rows", "lines", "quads", "k_size", "matrix", "line", "step", "begin"},
 		Params: func(c *kernels.Call) []uint32 {
@@ -231,31 +281,33 @@ func (p product) pack(o operand) kernels.Shader {
 			if r.lines*r.matrices*s.K == 0 || o.kept == 0 && s.M*s.N*s.Count == 0 {
 				return nil
 			}
-			return []uint32{uint32(r.lines * r.matrices), uint32(r.lines), uint32(padded(s.K) / 4), uint32(s.K),
-				uint32(r.matrix), uint32(r.line), uint32(r.step), uint32(o.begin / 8)}
+			return []uint32{uint32(r.lines * r.matrices), uint32(r.lines), uint32(p.quads(s.K)), uint32(s.K),
+				uint32(r.matrix), uint32(r.line), uint32(r.step),
+				uint32(o.begin / int64(4*p.typ.Size()))}
 		},
 		Groups: func(c *kernels.Call) int {
 			s := p.Sizes(c)
 			r := o.stored(s)
-			return ceilDiv(r.lines*r.matrices*padded(s.K)/4, 256)
+			return ceilDiv(r.lines*r.matrices*p.quads(s.K), 256)
 		},
 	}
 }
 
 // multiply returns the shaders of the product itself, for the numbers of rows of a plan.
 func (p product) multiply(l plan) []kernels.Shader {
-	columns := p.node.Type.Shape[p.node.Type.Rank()-1]
 	x := productText{Tile: l.Tile, Type: p.typ, Terms: p.terms(), Act: p.Act, Bias: p.Bias >= 0,
-		Residual: p.Residual >= 0,
-		Pairs:    columns.IsStatic() && columns.Const%2 == 0}
+		Residual: p.Residual >= 0, Pairs: p.pairs(), Rounded: p.also != 0, Only: p.only}
 	var bindings []kernels.Binding
 	add := func(name string, operand int, d dtype.DType) {
 		bindings = append(bindings, kernels.Binding{Name: name, Operand: operand, DType: d})
 	}
 	for i, o := range []operand{p.left, p.right} {
-		if name := []string{"a", "b"}[i]; o.packed {
+		switch name := []string{"a", "b"}[i]; {
+		case o.rounded:
+			add(name, kernels.RoundedIn, p.typ)
+		case o.packed:
 			add(name, o.memory(), dtype.U32)
-		} else {
+		default:
 			add(name, o.node, p.typ)
 		}
 	}
@@ -264,9 +316,11 @@ func (p product) multiply(l plan) []kernels.Shader {
 	}
 	if x.Residual {
 		add("residual", p.Residual, dtype.F32)
-		x.Pairs = x.Pairs && kernels.BeginsAt(p.node.In[p.Residual], 8)
 	}
 	add("y", kernels.Out, dtype.F32)
+	if x.Rounded {
+		add("z", kernels.RoundedOut, p.also)
+	}
 	s := kernels.Shader{
 		Name: "product", Consts: x, Bindings: bindings, Fields: productFields, Source: x.source(bindings),
 		Params: func(c *kernels.Call) []uint32 {
@@ -318,11 +372,11 @@ func (x productText) source(bindings []kernels.Binding) func(views []kernels.Vie
 
 // params returns the values of productFields. Parts of K are like matrices that begin within the rows of another.
 func (p product) params(l plan, s kernels.ProductSizes) []uint32 {
-	k := padded(s.K) / l.splits
+	k := p.halves(s.K) / l.splits
 	out := []uint32{uint32(l.groups(s.M, s.N, s.Count*l.splits)), uint32(s.M), uint32(s.N), uint32(k / depth)}
 	for _, o := range []operand{p.left, p.right} {
 		r := o.stored(s)
-		row := o.terms * padded(s.K) / 8
+		row := o.terms * p.halves(s.K) / 8
 		matrix := r.lines * row
 		switch {
 		case l.splits > 1:

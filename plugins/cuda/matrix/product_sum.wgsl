@@ -19,5 +19,10 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
 {{- if .C.Residual}}
   v = v + residual4(i);
 {{- end}}
+{{- if not .C.Only}}
   y4_put(i, v);
+{{- end}}
+{{- if .C.Rounded}}
+  z4_put(i, v);
+{{- end}}
 }

@@ -2,6 +2,7 @@ package matrix
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/rlx-go/rlx/core/dtype"
@@ -10,11 +11,17 @@ import (
 // productText generates the kernel of a product of operands of 16 bits whose rows lie along K, with sums in f32.
 type productText struct {
 	Tile
-	Type           dtype.DType // of the operands
+	Type           dtype.DType // of the operands; f32 means TF32, whose values take two units of 16 bits
 	Act            string
 	Bias, Residual bool
 	Pairs          bool   // the number of columns is even
+	Rounded        bool   // the result is also written in Type, see kernels.RoundedOut; Pairs is set
+	Only           bool   // it is written only so
 	Terms          [2]int // of the operands' values, at most three; 0 and 0: operands are rounded. See terms_text.go.
+	NoRepair       bool   // sums of terms that are not finite stay as they are
+	RowBias        bool   // the bias has an element for each row
+	Patch          patchText
+	Grouped        bool // rows have places and tiles have matrices of the right operand: see group_places.wgsl
 	Skips          []int64
 }
 
@@ -32,7 +39,8 @@ type generated struct {
 	productText
 	*text
 	p                     map[string]string
-	a, b, bias, add, y    string
+	a, b, bias, add, y, z string
+	list, group           string // of Grouped: the places, and the number of the tile's matrix
 	tid, lane             string
 	row, col, matrix      string      // first row and column of the tile, and the number of the product
 	begin                 [2]string   // of the operands
@@ -42,11 +50,12 @@ type generated struct {
 	loads, stage, loading string      // parts loaded; offsets of the stages that are computed and loaded
 	acc                   []string
 	turns                 *turns // of products of terms
+	walk                  *walk  // through patches
 }
 
 func (x productText) text() string {
 	g := &generated{productText: x, text: newText()}
-	bindings := 4 + btoi(x.Bias) + btoi(x.Residual)
+	bindings := 4 + btoi(x.Bias) + btoi(x.Residual) + btoi(x.Rounded) + btoi(x.Grouped)
 	skip := func(i int) int64 {
 		if i < len(x.Skips) {
 			return x.Skips[i]
@@ -59,6 +68,9 @@ func (x productText) text() string {
 		return g.binding(next-1, skip(next-1))
 	}
 	g.a, g.b = bind(), bind()
+	if x.Grouped {
+		g.list = bind()
+	}
 	if x.Bias {
 		g.bias = bind()
 	}
@@ -66,9 +78,22 @@ func (x productText) text() string {
 		g.add = bind()
 	}
 	g.y = bind()
-	g.p = g.words(bind(), productFields)
+	if x.Rounded {
+		g.z = bind()
+	}
+	fields := productFields
+	switch {
+	case x.Patch.Operand > 0:
+		fields = slices.Concat(productFields, patchFields)
+	case x.Grouped:
+		fields = slices.Concat(productFields, []string{"list_at"})
+	}
+	g.p = g.words(bind(), fields)
 	g.y = g.get("d", "mad.wide.u32", "%s, 16, %s", g.p["y_at"], g.y)
 	g.placeTile()
+	if x.Grouped {
+		g.placeGroup()
+	}
 	g.addresses()
 	g.acc = g.regs("f", x.M*x.N/x.threads())
 	for _, r := range g.acc {
@@ -76,7 +101,9 @@ func (x productText) text() string {
 	}
 	if x.Terms[0] > 0 {
 		g.sumTerms()
-		g.repair()
+		if !x.NoRepair {
+			g.repair()
+		}
 	} else {
 		g.loop()
 	}
@@ -126,6 +153,30 @@ func (g *generated) placeTile() {
 	g.row, g.col = t.get("r", "mul.lo.u32", "%s, %d", row, g.M), t.get("r", "mul.lo.u32", "%s, %d", col, g.N)
 }
 
+// placeGroup finds the group of the tile, and ends blocks that have none.
+func (g *generated) placeGroup() {
+	t := g.text
+	g.list = t.get("d", "mad.wide.u32", "%s, 4, %s", g.p["list_at"], g.list)
+	tile := t.get("r", "div.u32", "%s, %d", g.row, g.M)
+	at := t.get("d", "mad.wide.u32", "%s, 4, %s", tile, g.list)
+	g.group = t.get("r", "ld.global.u32", "[%s]", at)
+	none := t.get("p", "setp.eq.u32", "%s, 0xffffffff", g.group)
+	t.add("@%s ret", none)
+	// the places follow the groups of all tiles
+	tiles := t.get("r", "div.u32", "%s, %d", g.p["m"], g.M)
+	g.list = t.get("d", "mad.wide.u32", "%s, 4, %s", tiles, g.list)
+}
+
+// rowOf returns the row that has a place, and whether there is one. If not, the row is 0.
+func (g *generated) rowOf(place string) (row, in string) {
+	t := g.text
+	at := t.get("d", "mad.wide.u32", "%s, 4, %s", place, g.list)
+	row = t.get("r", "ld.global.u32", "[%s]", at)
+	in = t.get("p", "setp.ne.u32", "%s, 0xffffffff", row)
+	t.add("@!%s mov.u32 %s, 0", in, row)
+	return row, in
+}
+
 // addresses computes what the thread loads: units of 16 bytes, one of each threads/8 rows of A and B.
 func (g *generated) addresses() {
 	t := g.text
@@ -136,7 +187,11 @@ func (g *generated) addresses() {
 	}{{"a", g.a, g.row, g.p["m"], g.M}, {"b", g.b, g.col, g.p["n"], g.N}} {
 		last := t.get("r", "sub.u32", "%s, 1", o.size)
 		begin := t.get("d", "mad.wide.u32", "%s, 16, %s", g.p[o.name+"_at"], o.at)
-		m := t.get("d", "mul.wide.u32", "%s, %s", g.matrix, g.p[o.name+"_matrix"])
+		matrix := g.matrix
+		if g.Grouped && operand == 1 {
+			matrix = g.group
+		}
+		m := t.get("d", "mul.wide.u32", "%s, %s", matrix, g.p[o.name+"_matrix"])
 		t.add("shl.b64 %s, %s, 4", m, m)
 		t.add("add.u64 %s, %s, %s", begin, begin, m)
 		g.begin[operand] = begin
@@ -145,8 +200,16 @@ func (g *generated) addresses() {
 			r := t.get("r", "add.u32", "%s, %s", o.first, row)
 			t.add("add.u32 %s, %s, %d", r, r, i)
 			t.add("min.u32 %s, %s, %s", r, r, last) // rows past the end are computed and not written
-			at := t.get("d", "mul.wide.u32", "%s, %s", r, g.p[o.name+"_row"])
-			t.add("shl.b64 %s, %s, 4", at, at)
+			if g.Grouped && operand == 0 {
+				r, _ = g.rowOf(r)
+			}
+			var at string
+			if g.Patch.Operand == operand+1 {
+				at = t.get("d", "mul.wide.u32", "%s, 16", g.place(r))
+			} else {
+				at = t.get("d", "mul.wide.u32", "%s, %s", r, g.p[o.name+"_row"])
+				t.add("shl.b64 %s, %s, 4", at, at)
+			}
 			t.add("add.u64 %s, %s, %s", at, at, begin)
 			g.from[operand] = append(g.from[operand], at)
 		}
@@ -161,6 +224,7 @@ func (g *generated) addresses() {
 	t.add("add.u32 %s, %s, %s", g.to, g.to, g.base)
 	g.loads = t.get("r", "mov.u32", "0")
 	g.stage, g.loading = t.get("r", "mov.u32", "0"), t.get("r", "mov.u32", "0")
+	g.beginWalk()
 }
 
 // load starts to load the next part, if there is one.
@@ -180,6 +244,7 @@ func (g *generated) load() {
 			offset += g.threads() * 16
 		}
 	}
+	g.step()
 	if g.turns != nil {
 		g.turn()
 	}
@@ -286,8 +351,12 @@ func (g *generated) warpgroups() func(sums []string, fresh bool, from, to int) {
 			if fresh && k == from {
 				adds = never
 			}
-			t.add("wgmma.mma_async.sync.aligned.m64n%dk16.f32.%[2]v.%[2]v {%[3]s}, %[4]s, %[5]s, %[6]s, 1, 1, 0, 0", g.N,
-				g.Type, strings.Join(sums, ", "), a, b, adds)
+			k, typ, across := 16, g.Type.String(), ", 0, 0"
+			if g.Type == dtype.F32 {
+				k, typ, across = 8, "tf32", ""
+			}
+			t.add("wgmma.mma_async.sync.aligned.m64n%dk%d.f32.%[3]s.%[3]s {%[4]s}, %[5]s, %[6]s, %[7]s, 1, 1%[8]s", g.N, k,
+				typ, strings.Join(sums, ", "), a, b, adds, across)
 		}
 		t.add("wgmma.commit_group.sync.aligned")
 	}
@@ -346,7 +415,11 @@ func (g *generated) warps() func(sums []string, fresh bool, from, to int) {
 				for j := range g.N / 4 / 8 {
 					sums := strings.Join(g.sums(i, j), ", ")
 					r := right[j/2][j%2*2:]
-					t.add("mma.sync.aligned.m16n8k16.row.col.f32.%[1]v.%[1]v.f32 {%[2]s}, {%[3]s}, {%[4]s, %[5]s}, {%[2]s}", g.Type,
+					shape := "m16n8k16.row.col.f32." + g.Type.String() + "." + g.Type.String()
+					if g.Type == dtype.F32 {
+						shape = "m16n8k8.row.col.f32.tf32.tf32"
+					}
+					t.add("mma.sync.aligned.%s.f32 {%[2]s}, {%[3]s}, {%[4]s, %[5]s}, {%[2]s}", shape,
 						sums, strings.Join(left[i], ", "), r[0], r[1])
 				}
 			}
@@ -406,17 +479,26 @@ func (g *generated) finishSums() {
 	t.add("mul.lo.u64 %s, %s, %s", m, m, wide)
 	n := t.get("d", "cvt.u64.u32", "%s", g.p["n"])
 	c := t.get("d", "cvt.u64.u32", "%s", col)
-	type line struct{ in, at string }
+	type line struct{ in, at, bias string }
 	var lines []line // offsets of the first column of each row
 	for i := range g.rows() {
 		for half := range 2 {
 			r := t.get("r", "add.u32", "%s, %d", row, 16*i+8*half)
 			in := t.get("p", "setp.lt.u32", "%s, %s", r, g.p["m"])
+			if g.Grouped {
+				r, in = g.rowOf(r)
+			}
 			w := t.get("d", "cvt.u64.u32", "%s", r)
 			at := t.get("d", "mad.lo.u64", "%s, %s, %s", w, n, m)
 			t.add("add.u64 %s, %s, %s", at, at, c)
 			t.add("shl.b64 %s, %s, 2", at, at)
-			lines = append(lines, line{in, at})
+			bias := ""
+			if g.RowBias && g.Bias {
+				from := t.get("d", "mad.wide.u32", "%s, 4, %s", r, g.bias)
+				bias = t.get("f", "mov.f32", "0f00000000")
+				t.add("@%s ld.global.nc.f32 %s, [%s]", in, bias, from)
+			}
+			lines = append(lines, line{in, at, bias})
 		}
 	}
 	for j := range g.columns() {
@@ -425,7 +507,7 @@ func (g *generated) finishSums() {
 		for e := range 2 {
 			k := t.get("r", "add.u32", "%s, %d", col, 8*j+e)
 			in[e] = t.get("p", "setp.lt.u32", "%s, %s", k, g.p["n"])
-			if g.Bias {
+			if g.Bias && !g.RowBias {
 				at := t.get("d", "mad.wide.u32", "%s, 4, %s", k, g.bias)
 				bias[e] = t.get("f", "mov.f32", "0f00000000")
 				t.add("@%s ld.global.nc.f32 %s, [%s]", in[e], bias[e], at)
@@ -433,6 +515,9 @@ func (g *generated) finishSums() {
 		}
 		for k, l := range lines {
 			sums := g.sums(k/2, j)[2*(k%2):][:2]
+			if l.bias != "" {
+				bias = [2]string{l.bias, l.bias}
+			}
 			g.write(l.in, in, l.at, 32*j, sums, bias)
 		}
 	}
@@ -470,6 +555,15 @@ func (g *generated) write(row string, in [2]string, at string, offset int, sums 
 		for e := range 2 {
 			t.add("add.f32 %s, %s, %s", sums[e], sums[e], add[e])
 		}
+	}
+	if g.Rounded {
+		half := t.get("d", "shr.u64", "%s, 1", at)
+		t.add("add.u64 %s, %s, %s", half, half, g.z)
+		both16 := t.get("r", fmt.Sprintf("cvt.rn.%vx2.f32", g.Type), "%s, %s", sums[1], sums[0])
+		t.add("@%s st.global.u32 [%s+%d], %s", both[0], half, offset/2, both16)
+	}
+	if g.Only {
+		return
 	}
 	if g.Pairs {
 		access(g.y, "st.global%[1]s.f32 %[2]s, {%[3]s, %[4]s}", sums[0], sums[1])

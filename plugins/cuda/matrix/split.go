@@ -25,9 +25,10 @@ type plan struct {
 func (p plan) takes(s kernels.ProductSizes) bool { return p.from <= s.M && s.M <= p.to }
 
 const (
-	fewRows    = 1024 // up to which products have a plan of their own, if the number of rows is known only at run time
-	usualRows  = 512  // for which that plan is made
-	mostSplits = 8
+	// numbers of rows up to which products have plans of their own, if the number is known only at run time
+	leastRows, fewRows = 64, 1024
+	usualRows          = 512 // for which the second is made
+	mostSplits         = 8
 	// A second shader takes so many seconds, and the sums so many for each byte written and read.
 	sumTime, sumByteTime = 2e-6, 1 / 4e12
 	splitGain            = 0.9 // dividing K must save a tenth of the time
@@ -39,12 +40,17 @@ func (p product) plans(most kernels.ProductSizes) []plan {
 	if most.M <= fewRows || rows.IsStatic() {
 		return []plan{p.planFor(most, most.M, 0, most.M)}
 	}
-	few, many := p.planFor(most, usualRows, 0, fewRows), p.planFor(most, most.M, fewRows+1, most.M)
-	if few.Tile == many.Tile && few.splits == 1 && many.splits == 1 {
-		many.from = 0
-		return []plan{many}
+	least, list := 0, []plan(nil)
+	for _, r := range []struct{ rows, to int }{{leastRows, leastRows}, {usualRows, fewRows}, {most.M, most.M}} {
+		l := p.planFor(most, r.rows, least, r.to)
+		if k := len(list) - 1; k >= 0 && list[k].Tile == l.Tile && list[k].splits == 1 && l.splits == 1 {
+			list[k].to = l.to
+		} else {
+			list = append(list, l)
+		}
+		least = r.to + 1
 	}
-	return []plan{few, many}
+	return list
 }
 
 // planFor returns the plan that is best for m rows.
@@ -54,7 +60,7 @@ func (p product) planFor(most kernels.ProductSizes, m, from, to int) plan {
 	if !p.divisible(most) {
 		return best
 	}
-	parts := padded(most.K) / depth
+	parts := p.halves(most.K) / depth
 	if s := p.device.Splits; s > 0 && parts%s == 0 {
 		best.splits = s
 		return best
@@ -118,7 +124,8 @@ func (p product) divided(l plan, s kernels.Shader, x productText) []kernels.Shad
 			Splits         int
 			Act            string
 			Bias, Residual bool
-		}{l.splits, x.Act, x.Bias, x.Residual},
+			Rounded, Only  bool
+		}{l.splits, x.Act, x.Bias, x.Residual, x.Rounded, x.Only},
 		Bindings: []kernels.Binding{{Name: "part", Operand: kernels.Scratch, Vec: 4, DType: dtype.F32}},
 		Fields:   []string{"quads", "columns", "begin"},
 		Params: func(c *kernels.Call) []uint32 {
@@ -138,7 +145,7 @@ func (p product) divided(l plan, s kernels.Shader, x productText) []kernels.Shad
 		sum.Bindings = append(sum.Bindings, b)
 	}
 	y := kernels.Binding{Name: "y", Operand: kernels.Scratch, DType: dtype.U32}
-	x.Act, x.Bias, x.Residual, x.Pairs = "", false, false, true
+	x.Act, x.Bias, x.Residual, x.Rounded, x.Only, x.Pairs = "", false, false, false, false, true
 	s.Bindings = append(slices.Clone(s.Bindings[:2]), y)
 	s.Consts, s.Source = x, x.source(s.Bindings)
 	return []kernels.Shader{s, sum}

@@ -60,7 +60,11 @@ func (g *generated) sumTerms() {
 	s.all = t.get("r", "mul.lo.u32", "%s, %d", g.p["parts"], len(s.list))
 	s.left, s.number = t.get("r", "mov.u32", "%s", g.p["parts"]), t.get("r", "mov.u32", "1")
 	for i, terms := range g.Terms {
-		s.rewind[i] = t.get("d", "mul.wide.u32", "%s, %d", g.p["parts"], 2*depth*terms)
+		if g.Patch.Operand == i+1 {
+			s.rewind[i] = t.get("d", "mul.wide.u32", "%s, 16", g.p["way"])
+		} else {
+			s.rewind[i] = t.get("d", "mul.wide.u32", "%s, %d", g.p["parts"], 2*depth*terms)
+		}
 		first := []int{s.list[0].a, s.list[0].b}[i]
 		for _, from := range g.from[i] {
 			if first > 0 {

@@ -188,6 +188,10 @@ func (t *translator) converted(from, to *wgsl.Type, x operand) operand {
 		return t.choice(to, one[to], number(0), x)
 	case to == wgsl.Bool:
 		return t.compare("!=", from, x, number(0))
+	case to == wgsl.F32 && from == wgsl.U32 && !x.constant() && x.most < 1<<23:
+		// 2^23 + x, minus 2^23: conversions are a quarter as fast as additions, or slower
+		sum := t.result("or.b32", wgsl.U32, x, number(0x4B000000))
+		return t.result("sub.rn.f32", wgsl.F32, t.from("mov.b32", wgsl.F32, wgsl.U32, sum), float(1<<23))
 	case to == wgsl.F32:
 		return t.from("cvt.rn.f32"+suffix(from), to, from, x)
 	}

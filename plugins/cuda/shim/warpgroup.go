@@ -27,7 +27,7 @@ type use struct {
 }
 
 var warpgroupProduct = regexp.MustCompile(
-	`^wgmma\.mma_async\.sync\.aligned\.m64n(\d+)k16\.f32\.(bf16|f16)\.(bf16|f16)$`)
+	`^wgmma\.mma_async\.sync\.aligned\.m64n(\d+)(k16|k8)\.f32\.(bf16|f16|tf32)\.(bf16|f16|tf32)$`)
 
 // warpgroupOp returns a function that reads the operands of an instruction of this file. It returns nil for others.
 func (p *program) warpgroupOp(op string) func(in *instruction, args []string) error {
@@ -68,13 +68,17 @@ func (p *program) warpgroupOp(op string) func(in *instruction, args []string) er
 		})
 	}
 	f := warpgroupProduct.FindStringSubmatch(op)
-	if f == nil || f[2] != f[3] {
+	if f == nil || f[3] != f[4] || (f[2] == "k8") != (f[3] == "tf32") {
 		return nil
 	}
 	return func(in *instruction, args []string) error {
 		in.n, _ = strconv.Atoi(f[1])
 		n := in.n / 2
-		if in.n%8 != 0 || in.n > 256 || len(args) != n+7 || strings.Join(args[n+3:], " ") != "1 1 0 0" {
+		ends := "1 1 0 0"
+		if f[3] == "tf32" {
+			ends = "1 1"
+		}
+		if in.n%8 != 0 || in.n > 256 || len(args) < n+3 || strings.Join(args[n+3:], " ") != ends {
 			return fmt.Errorf("want sums of 64 x N, and rows along K")
 		}
 		var sums instruction
@@ -84,7 +88,7 @@ func (p *program) warpgroupOp(op string) func(in *instruction, args []string) er
 			}
 			in.sums = append(in.sums, sums.a[0])
 		}
-		in.run = grouped(func(m *machine, in *instruction, first int32) { m.multiplyGroup(in, first, f[2]) })
+		in.run = grouped(func(m *machine, in *instruction, first int32) { m.multiplyGroup(in, first, f[3]) })
 		err := p.operands(in, "=ddp", args[n:n+3])
 		in.reads, in.writes = append(in.reads, sums.reads...), sums.reads
 		return err
@@ -119,9 +123,9 @@ func (m *machine) landed(first int32, u use) {
 	}
 }
 
-// operand reads a matrix of rows along K from shared memory, 16 values of each row. A descriptor has the address, and
-// the distance of groups of eight rows; rows have 128 bytes, in which the bits 4 to 6 of an address are exclusive with
-// bits 7 to 9.
+// operand reads a matrix of rows along K from shared memory, 16 values of each row, or 8 of TF32. A descriptor has the
+// address, and the distance of groups of eight rows; rows have 128 bytes, in which the bits 4 to 6 of an address are
+// exclusive with bits 7 to 9.
 func (m *machine) operand(in *instruction, first int32, descriptor uint64, rows int, typ string, u *use) [][16]float64 {
 	if descriptor>>62 != 1 || descriptor>>49&7 != 0 {
 		m.fail(in, first, "descriptor %#x; want a swizzle of 128 bytes without an offset", descriptor)
@@ -148,6 +152,10 @@ func (m *machine) operand(in *instruction, first int32, descriptor uint64, rows 
 			}
 			a.used++
 			u.words = append(u.words, at/4)
+			if typ == "tf32" { // a word is one of eight values
+				out[row][k/2] = value(m.shared[at/4] &^ 0x1fff)
+				continue
+			}
 			for h := range 2 {
 				w := m.shared[at/4] >> (16 * h) & 0xffff
 				if typ == "bf16" {

@@ -26,6 +26,7 @@ type executable struct {
 	kept                       *space        // what shaders make of weights, see kernels.Kept
 	keptAt                     map[int]int64 // where that of a node begins
 	keptBytes                  int64
+	rounded                    rounded
 	made                       bool       // kept has what belongs to the weights
 	section                    []byte     // the weights section; nil once it is uploaded
 	mapped                     bool       // device.Load.Mapped
@@ -186,7 +187,7 @@ func (x *executable) allocate() (err error) {
 		*space
 		what string
 	}{{x.arena, "arena"}, {x.io, "inputs and outputs"}, {x.scratch, "scratch"}, {x.kept, "rounded weights"},
-		{x.status, "status"}} {
+		{x.rounded.space, "rounded values"}, {x.status, "status"}} {
 		if err := s.make(x.gpu, s.what); err != nil {
 			return err
 		}
@@ -229,7 +230,8 @@ const driverMemory = 64 << 20
 func (x *executable) checkMemory() error {
 	free, staging := x.gpu.adapter.Free(), x.upBytes+x.downBytes
 	weights := total(x.weights)
-	need := weights + x.program.ArenaSize + x.program.IOSize + x.scratchBytes + x.keptBytes + staging + driverMemory
+	need := weights + x.program.ArenaSize + x.program.IOSize + x.scratchBytes + x.keptBytes + x.rounded.bytes +
+		staging + driverMemory
 	if free == 0 || need <= free {
 		return nil
 	}
@@ -325,8 +327,8 @@ func (x *executable) memory() int64 {
 	for _, y := range x.all() {
 		bytes += y.paramBytes
 	}
-	return bytes + x.clockBytes() + total(x.weights) + total([]*space{x.arena, x.io, x.scratch, x.kept, x.status}) +
-		x.stagingBytes()
+	own := []*space{x.arena, x.io, x.scratch, x.kept, x.rounded.space, x.status}
+	return bytes + x.clockBytes() + total(x.weights) + total(own) + x.stagingBytes()
 }
 
 // total returns the size of spaces in bytes.
@@ -339,7 +341,7 @@ func total(list []*space) (n int64) {
 
 // Memory returns the size of the buffers that are not part of the program's own plan, in bytes.
 func (x *executable) Memory() int64 {
-	return x.scratch.bytes + x.kept.bytes + x.status.bytes + x.clockBytes() + x.stagingBytes()
+	return x.scratch.bytes + x.kept.bytes + x.rounded.space.bytes + x.status.bytes + x.clockBytes() + x.stagingBytes()
 }
 
 // Kernels lists the ops of the program, all of which run on the device.
@@ -378,7 +380,7 @@ func (x *executable) release() {
 		s.release()
 	}
 	x.weights = nil
-	for _, s := range []**space{&x.arena, &x.io, &x.scratch, &x.kept, &x.status} {
+	for _, s := range []**space{&x.arena, &x.io, &x.scratch, &x.kept, &x.rounded.space, &x.status} {
 		(*s).release()
 		*s = nil
 	}

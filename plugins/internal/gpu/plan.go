@@ -42,6 +42,7 @@ func (x *executable) plan() error {
 	x.planWeights()
 	x.arena, x.io = x.gpu.planSpace(x.program.ArenaSize), x.planIO()
 	x.kept = x.gpu.planSpace(x.keptBytes)
+	x.rounded.space = x.gpu.planSpace(x.rounded.bytes)
 	x.scratch, x.status = x.gpu.planSpace(x.scratchBytes), x.gpu.planSpace(x.statusBytes())
 	x.stateShape = x.gpu.planSpace(x.program.StateSize)
 	x.planTransfers()
@@ -51,6 +52,8 @@ func (x *executable) plan() error {
 // planSteps chooses the shaders of the program's steps, but not of the programs of its loops.
 func (x *executable) planSteps() error {
 	root := x.base()
+	groups := x.findGroups()
+	x.planRounded(groups)
 	var found []kernels.Kernel // kernel of each step
 	for i, s := range x.program.Steps {
 		n := x.program.Graph.Nodes[s.Node]
@@ -64,14 +67,14 @@ func (x *executable) planSteps() error {
 			root.scratchBytes = max(root.scratchBytes, k.Scratch(n, x.limitsOf(n)))
 		}
 	}
-	uses := x.program.Graph.UseCounts()
 	for i := 0; i < len(x.program.Steps); {
 		if l := x.program.Loop(x.program.Steps[i].Node); l != nil {
 			x.addLoop(i, l)
 			i++
 			continue
 		}
-		group, steps := x.findGroup(i, uses)
+		group := groups[i]
+		steps := len(group.steps)
 		number := -1
 		if steps > 0 {
 			number = x.groups
@@ -103,6 +106,8 @@ func (x *executable) limitsOf(n *ir.Node) kernels.Limits {
 	for _, in := range n.Operands() { // what is in other spaces may change from run to run
 		limits.Keeps = limits.Keeps && (!kernels.IsWeight(in) || x.program.Places[in.ID].Space == program.Weights)
 	}
+	limits.Rounds, limits.Rounded = x.rounded.types[n.ID], x.rounded.readers[n.ID] != nil
+	limits.RoundsOnly = x.rounded.only[n.ID]
 	return limits
 }
 
@@ -162,28 +167,45 @@ func (x *executable) reserve(d *dispatch) {
 // mostGrouped is the largest number of steps in a group.
 const mostGrouped = 8
 
-// findGroup returns a dispatch for the group of steps that begins at step first, and the number of these steps, or 0 if
-// no group begins there. Workgroups of a dispatch do not wait for each other, so findGroup rejects groups with results
-// that overlap other operands.
-func (x *executable) findGroup(first int, uses []int) (dispatch, int) {
+// findGroups returns a dispatch for each group of steps, by the step that it begins with. Workgroups of a dispatch do
+// not wait for each other, so groups with results that overlap other operands are left out.
+func (x *executable) findGroups() map[int]dispatch {
+	out := map[int]dispatch{}
+	uses := x.program.Graph.UseCounts()
+	for i := 0; i < len(x.program.Steps); {
+		d := x.findGroup(i, uses)
+		if d.steps != nil {
+			out[i] = d
+		}
+		i += max(1, len(d.steps))
+	}
+	return out
+}
+
+// findGroup returns a dispatch for the group of steps that begins at step first. It has no steps if no group begins
+// there.
+func (x *executable) findGroup(first int, uses []int) dispatch {
+	if x.program.Loop(x.program.Steps[first].Node) != nil {
+		return dispatch{}
+	}
 	var nodes []*ir.Node
 	for _, s := range x.program.Steps[first:min(first+mostGrouped, len(x.program.Steps))] {
 		nodes = append(nodes, x.program.Graph.Nodes[s.Node])
 	}
 	g, ok := kernels.FindGroup(nodes, uses, x.limits)
 	if !ok {
-		return dispatch{}, 0
+		return dispatch{}
 	}
 	d := dispatch{shader: g.Shader, steps: nodes[:g.Steps]}
 	for i, b := range g.Shader.Bindings {
 		for _, other := range g.Shader.Bindings[:i] {
 			if n, o := d.operand(b), d.operand(other); n != nil && o != nil && n != o &&
 				(b.Operand < 0 || other.Operand < 0) && x.program.Places[n.ID].Overlaps(x.program.Places[o.ID]) {
-				return dispatch{}, 0
+				return dispatch{}
 			}
 		}
 	}
-	return d, g.Steps
+	return d
 }
 
 // planWeights finds the ranges of the weights section that steps read, and plans memory for them: one space for all
@@ -340,6 +362,10 @@ func (x *executable) operand(d *dispatch, b kernels.Binding, i int) (s *space, o
 		return x.base().scratch, 0, k.Scratch(n, x.limitsOf(n))
 	case kernels.Kept:
 		return x.kept, x.keptAt[n.ID], x.limitsOf(n).KeptBytes(n)
+	case kernels.RoundedOut:
+		return x.rounded.at(n)
+	case kernels.RoundedIn:
+		return x.rounded.at(x.rounded.readers[n.ID])
 	case kernels.Status:
 		return x.base().status, int64(d.status) * program.Align, 4
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/program"
 	"github.com/rlx-go/rlx/core/tensor"
 )
@@ -133,10 +134,14 @@ func (c *recording) read(o program.Operand) ([]byte, error) {
 	}
 	defer st.release()
 	s, at := c.exec.locate(c.exec.program.Places[o.Node])
+	bytes, narrow := o.Bytes, c.exec.rounded.only[o.Node]
+	if narrow {
+		s, at, bytes = c.exec.rounded.space, c.exec.rounded.begin[o.Node], o.Bytes/2
+	}
 	if err := c.begin(); err != nil {
 		return nil, err
 	}
-	if err := c.copySpace(s, at, o.Bytes, st.buffer, 0, true); err != nil {
+	if err := c.copySpace(s, at, bytes, st.buffer, 0, true); err != nil {
 		return nil, err
 	}
 	if err := c.submit(); err != nil {
@@ -146,5 +151,14 @@ func (c *recording) read(o program.Operand) ([]byte, error) {
 		c.value = tensor.AlignedBytes(int(o.Bytes))
 	}
 	data := c.value[:o.Bytes]
-	return data, c.exec.gpu.access(st, o.Bytes, time.Time{}, func(from []byte) { copy(data, from) })
+	return data, c.exec.gpu.access(st, o.Bytes, time.Time{}, func(from []byte) {
+		if narrow {
+			t := tensor.Tensor{DType: c.exec.rounded.types[o.Node], Shape: o.Shape, Data: from[:bytes]}
+			a := t.Array()
+			a.DType = dtype.F32
+			a.Store(data)
+		} else {
+			copy(data, from)
+		}
+	})
 }

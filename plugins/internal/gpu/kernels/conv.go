@@ -17,7 +17,10 @@ func init() {
 		for _, name := range []string{fmt.Sprintf("conv%dd", axes), fmt.Sprintf("conv_transpose%dd", axes)} {
 			register(
 				Kernel{Op: name, Takes: "(" + floats + "...)", Shaders: convolution,
-					Scratch: func(n *ir.Node, _ Limits) int64 {
+					Scratch: func(n *ir.Node, l Limits) int64 {
+						if l.own(n) != nil {
+							return l.ownBytes(n)
+						}
 						if s, err := convolved(n); err == nil {
 							_, _, words := convScratch(n, s)
 							return int64(words) * 4
@@ -32,6 +35,9 @@ func convolution(n *ir.Node, l Limits) []Shader {
 	sizes, err := convolved(n)
 	if err != nil {
 		return nil
+	}
+	if own := l.own(n); own != nil {
+		return own
 	}
 	if s := convTiled(n, sizes, l); s != nil {
 		return s
@@ -121,4 +127,32 @@ func convDirect(n *ir.Node, s convSizes) Shader {
 		return sh.withLoops(n, loops)
 	}
 	return mapped(n, n.Op.Name, convDirectWGSL, s, convFields, s.images).withLoops(n, loops)
+}
+
+//go:embed conv_repair.wgsl
+var convRepairWGSL string
+
+// ConvRepair returns a shader for kernels of a device's own. It runs after them, and computes the elements of a
+// convolution's result that are not finite again.
+func ConvRepair(n *ir.Node) Shader {
+	sizes, err := convolved(n)
+	if err != nil {
+		panic("BUG: wgpu: repair of " + err.Error())
+	}
+	return convAgain(n, Shader{Name: n.Op.Name, Body: convDirectWGSL + convRepairWGSL, Consts: sizes}, sizes)
+}
+
+// convAgain completes a shader that may compute elements of a result again.
+func convAgain(n *ir.Node, s Shader, sizes convSizes) Shader {
+	const most = 256
+	s.Fields = convFields
+	for i, x := range n.Operands() {
+		s.Bindings = append(s.Bindings, Binding{Name: operandNames[i], Operand: i, DType: x.Type.DType})
+	}
+	count := func(c *Call) int { return numel(c.Out.Shape) }
+	s.Loops = func(call *Call) int {
+		return loop(ceilDiv(count(call), 256*min(ceilDiv(count(call), 256), most)), sizes.loops())
+	}
+	s.Bindings = append(s.Bindings, Binding{Name: "y", Operand: Out, DType: n.Type.DType})
+	return spread(s, most, count, sizes.images)
 }

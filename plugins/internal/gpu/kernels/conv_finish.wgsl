@@ -2,7 +2,7 @@
 var<workgroup> not_finite: atomic<u32>;
 
 // The tiled product multiplies weights by the zeros of the padding. If a weight is not finite, that gives NaN, so the
-// whole result is computed again without the padding. the padding.
+// whole result is computed again without the padding.
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
         @builtin(local_invocation_index) local: u32) {

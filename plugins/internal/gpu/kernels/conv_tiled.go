@@ -212,18 +212,9 @@ func convImage(n *ir.Node, p *patch) Shader {
 
 // convFinish recomputes the result if a weight is not finite.
 func convFinish(n *ir.Node, c prepared) Shader {
-	const most = 256
-	s := Shader{Name: n.Op.Name, Body: convDirectWGSL + convFinishWGSL, Consts: c, Fields: convFields}
-	for i, x := range n.Operands() {
-		s.Bindings = append(s.Bindings, Binding{Name: operandNames[i], Operand: i, DType: x.Type.DType})
-	}
-	s.Bindings = append(s.Bindings, Binding{Name: "made", Operand: Scratch, DType: dtype.F32},
-		Binding{Name: "y", Operand: Out, DType: n.Type.DType})
-	count := func(c *Call) int { return numel(c.Out.Shape) }
-	s.Loops = func(call *Call) int {
-		return loop(ceilDiv(count(call), 256*min(ceilDiv(count(call), 256), most)), c.loops())
-	}
-	return spread(s, most, count, c.images)
+	made := Binding{Name: "made", Operand: Scratch, DType: dtype.F32}
+	s := Shader{Name: n.Op.Name, Body: convDirectWGSL + convFinishWGSL, Consts: c, Bindings: []Binding{made}}
+	return convAgain(n, s, c.convSizes)
 }
 
 // convTiled returns the shaders of a convolution as a tiled product, nil if it cannot be one.

@@ -25,6 +25,14 @@ var packedList = func() string {
 //go:embed packed.wgsl
 var packedWGSL string
 
+// pairGap lists the types of which packed.wgsl reads eight weights together: the number of vectors of four weights from
+// the first four to the others.
+var pairGap = map[dtype.DType]int{dtype.Q4_0: 4, dtype.Q4_1: 4, dtype.Q5_0: 4, dtype.Q5_1: 4, dtype.Q4_K: 8,
+	dtype.Q5_K: 8, dtype.Q6_K: 16}
+
+// pairZero has the value of a byte that stands for 0, plus 2^23.
+var pairZero = map[dtype.DType]string{dtype.Q4_0: "8388616.0", dtype.Q5_0: "8388624.0", dtype.Q6_K: "8388640.0"}
+
 var packedReaders = template.Must(template.New("packed").Parse(packedWGSL))
 
 var (

@@ -39,6 +39,12 @@ type Limits struct {
 	// Precision is device.Load.Precision: empty for f32. Only kernels in Own know others.
 	Precision string
 	Keeps     bool // there is room for memory of Own.Kept
+	// Rounds is a type of 16 bits, to which the shaders of a node also round its result, and write it to RoundedOut in
+	// the same order of elements; 0 for none. Rounded means that the shaders of a node find operand 0 so in RoundedIn.
+	// They are set only for nodes that can do so: see Own.ReadsRounded.
+	// RoundsOnly means that nothing reads the result itself, so it is not written.
+	Rounds              dtype.DType
+	Rounded, RoundsOnly bool
 	// Own are kernels that the device has of its own, by op.
 	Own map[string]Own
 
@@ -66,6 +72,9 @@ type Kernel struct {
 	// Scratch returns the device memory in bytes that the shaders of a node share, at the symbols' upper bounds. Nil
 	// means none.
 	Scratch func(n *ir.Node, l Limits) int64
+	// WritesRounded reports whether the shaders of a node can write a rounded result: see Limits.Rounds. Nil means that
+	// they cannot.
+	WritesRounded func(n *ir.Node) bool
 }
 
 // Operand positions other than the index of an operand.
@@ -75,6 +84,9 @@ const (
 	Status  = -3 // where a shader reports values that its op does not allow
 
 	Kept = math.MinInt // device memory that belongs to a node and lasts from run to run, see Own.Kept
+
+	RoundedOut = math.MinInt + 1 // the result in 16 bits, see Limits.Rounds
+	RoundedIn  = math.MinInt + 2 // operand 0 in 16 bits, see Limits.Rounded
 )
 
 // Result is the operand position of result k of an op with several results.
@@ -121,8 +133,10 @@ type Binding struct {
 	DType dtype.DType
 	// Atomic says that the binding is only added to, by NAME_add; DType is u32.
 	Atomic bool
-	// Packed is the block type of a U8 operand that holds packed weights; 0 for none.
+	// Packed is the block type of a U8 operand that holds packed weights; 0 for none. Pairs means that eight of them
+	// are read together: see pairGap.
 	Packed dtype.DType
+	Pairs  bool
 }
 
 // Call is a step with its shapes for given values of the symbols.

@@ -14,6 +14,17 @@ var matmulRowsWGSL string
 // would be mostly empty, and few workgroups would read all of the weight.
 const maxFewRows = 96
 
+// maxFewOwn is that number if the device has a kernel of its own. matmulRows reads weights once for eight rows.
+const maxFewOwn = 8
+
+// mostFewRows returns the largest number of rows with which a product that byRows accepts runs on matmulRows.
+func mostFewRows(l Limits, n *ir.Node) int {
+	if l.own(n) != nil {
+		return maxFewOwn
+	}
+	return maxFewRows
+}
+
 // matmulRows multiplies x [M,K] with few rows by a weight [N,K].
 func matmulRows(n *ir.Node, a productForm) Shader {
 	lanes := 32

@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
@@ -30,6 +31,9 @@ type vectorProduct struct {
 	I                    int
 	Bias, Residual, Gate bool
 	Act                  string
+	// Gap is not 0 if eight packed weights are read together. Then it is the number of vectors of four from the first
+	// four to the others.
+	Gap int
 }
 
 // vectorStep is the node of a product and its step in a group.
@@ -95,13 +99,14 @@ func vectorShader(steps []vectorStep, norm *ir.Node, gate int) Shader {
 	for i, p := range steps {
 		size := largest(p.node, p.attrs)
 		k, columns = size.k, columns+size.n
-		v.Products = append(v.Products, vectorProduct{i, p.attrs.HasBias, p.attrs.HasResidual, v.Gated, p.attrs.Act})
+		v.Products = append(v.Products, vectorProduct{i, p.attrs.HasBias, p.attrs.HasResidual, v.Gated, p.attrs.Act,
+			pairGap[p.node.In[1].Type.DType]})
 		add := func(name string, b Binding) {
 			b.Name, b.DType = fmt.Sprint(name, i, "_"), dtype.F32
 			s.Bindings = append(s.Bindings, b)
 		}
 		w := weights(fmt.Sprint("b", i, "_"), p.node, 1)
-		w.Of = p.of
+		w.Of, w.Pairs = p.of, pairGap[p.node.In[1].Type.DType] > 0
 		s.Bindings = append(s.Bindings, w)
 		if p.attrs.HasBias {
 			add("bias", Binding{Operand: p.attrs.Bias(), Of: p.of})
@@ -126,19 +131,7 @@ func vectorShader(steps []vectorStep, norm *ir.Node, gate int) Shader {
 		ofNorm = []uint32{normGroups, math.Float32bits(float32(k)),
 			math.Float32bits(float32(norm.Attrs.(op.RmsNormAttrs).Eps))}
 	}
-	switch {
-	case k >= 4096:
-		v.Lanes = 128
-	case k >= 1024:
-		v.Lanes = 64
-	}
-	if steps[0].node.In[1].Type.DType.IsPacked() { // a packed vector of four has only a few bytes
-		v.Ahead, v.Lanes = 8, max(32, v.Lanes/2)
-	}
-	if columns < 2048 || v.Gated { // prefer more workgroups to fewer reads of x
-		v.Each = 1
-	}
-	v.Columns = 256 / v.Lanes * v.Each
+	v.shape(k, columns, steps[0].node.In[1].Type.DType.IsPacked())
 	s.Consts = v
 	sizes := func(c *Call, p vectorStep) product {
 		if p.of > 0 {
@@ -176,6 +169,37 @@ func vectorShader(steps []vectorStep, norm *ir.Node, gate int) Shader {
 		return append(list, ofNorm...)
 	}
 	return s
+}
+
+// shape chooses the invocations and reads for products over k values with so many columns in all.
+func (v *vectors) shape(k, columns int, packed bool) {
+	switch {
+	case k >= 4096:
+		v.Lanes = 128
+	case k >= 1024:
+		v.Lanes = 64
+	}
+	if packed { // a packed vector of four has only a few bytes
+		v.Ahead, v.Lanes = 8, max(32, v.Lanes/2)
+	}
+	v.agree()
+	if columns < 2048 || v.Gated { // prefer more workgroups to fewer reads of x
+		v.Each = 1
+	}
+	v.Columns = 256 / v.Lanes * v.Each
+}
+
+// agree decides which products read eight weights together. Products that share their reads of x read alike.
+func (v *vectors) agree() {
+	apart := func(p vectorProduct) bool { return p.Gap != v.Products[0].Gap || p.Gap == 0 }
+	if v.Gated && slices.ContainsFunc(v.Products, apart) {
+		for i := range v.Products {
+			v.Products[i].Gap = 0
+		}
+	}
+	if !slices.ContainsFunc(v.Products, func(p vectorProduct) bool { return p.Gap == 0 }) {
+		v.Ahead = 4
+	}
 }
 
 // vectorGroup finds products with the same x, and the steps around them: the norm that makes x, the multiplication of

@@ -65,8 +65,9 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
 {{- range $i, $p := .C.Products}}
 {{template "columns" $c.Of $i}}
 {{- end}}
+    let units = {{template "units" $c.Of 0}};
     var k = lane;
-    for (; k + {{mul (sub .C.Ahead 1) .C.Lanes}}u < quads; k = k + {{mul .C.Ahead .C.Lanes}}u) {
+    for (; k + {{mul (sub .C.Ahead 1) .C.Lanes}}u < units; k = k + {{mul .C.Ahead .C.Lanes}}u) {
 {{- range $i, $p := .C.Products}}
 {{template "load" $c.Of $i}}
 {{- end}}
@@ -74,7 +75,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
 {{template "sum" $c.Of $i}}
 {{- end}}
     }
-    for (; k < quads; k = k + {{.C.Lanes}}u) {
+    for (; k < units; k = k + {{.C.Lanes}}u) {
 {{- range $i, $p := .C.Products}}
 {{template "rest" $c.Of $i}}
 {{- end}}
@@ -88,12 +89,13 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     n_size = P.n_size{{$i}};
 {{- end}}
 {{template "columns" $c.Of $i}}
+    let units = {{template "units" $c.Of $i}};
     var k = lane;
-    for (; k + {{mul (sub $c.Ahead 1) $c.Lanes}}u < quads; k = k + {{mul $c.Ahead $c.Lanes}}u) {
+    for (; k + {{mul (sub $c.Ahead 1) $c.Lanes}}u < units; k = k + {{mul $c.Ahead $c.Lanes}}u) {
 {{template "load" $c.Of $i}}
 {{template "sum" $c.Of $i}}
     }
-    for (; k < quads; k = k + {{$c.Lanes}}u) {
+    for (; k < units; k = k + {{$c.Lanes}}u) {
 {{template "rest" $c.Of $i}}
     }
   }
@@ -148,15 +150,30 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
   }
 {{- end}}
 }
+{{- define "units"}}quads{{if .Gap}} / 2u{{end}}{{end}}
+{{- /* The quad of x for the first four weights of unit k of eight; that for the others follows Gap quads later. */ -}}
+{{- define "first"}}(k / {{.Gap}}u * {{mul 2 .Gap}}u + k % {{.Gap}}u){{end}}
 {{- define "columns"}}
 {{- /* Past the end, the last column is computed again but not written. */ -}}
 {{- range $i := seq .Each}}
-    let column{{$.I}}_{{$i}} = min(first + mine + {{$i}}u, P.n_size{{$.I}} - 1u) * quads;
+    let column{{$.I}}_{{$i}} = min(first + mine + {{$i}}u, P.n_size{{$.I}} - 1u) * ({{template "units" $}});
 {{- end}}
 {{- end}}
 {{- define "load"}}
 {{- $p := .}}
 {{- range $j := seq $p.Ahead}}
+{{- if $p.Gap}}
+{{- if or (not $p.Gated) (eq $p.I 0)}}
+    let k{{$j}} = k + {{mul $j $p.Lanes}}u;
+    let at{{$j}} = k{{$j}} / {{$p.Gap}}u * {{mul 2 $p.Gap}}u + k{{$j}} % {{$p.Gap}}u;
+    let xa{{$j}} = row4(at{{$j}});
+    let xb{{$j}} = row4(at{{$j}} + {{$p.Gap}}u);
+{{- end}}
+{{- range $i := seq $p.Each}}
+    let w{{$p.I}}_{{$i}}_{{$j}} = b{{$p.I}}__words(column{{$p.I}}_{{$i}} + k + {{mul $j $p.Lanes}}u);
+    let c{{$p.I}}_{{$i}}_{{$j}} = b{{$p.I}}__scales(column{{$p.I}}_{{$i}} + k + {{mul $j $p.Lanes}}u);
+{{- end}}
+{{- else}}
 {{- if or (not $p.Gated) (eq $p.I 0)}}
     let x{{$j}} = row4(k + {{mul $j $p.Lanes}}u);
 {{- end}}
@@ -165,18 +182,35 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
 {{- end}}
 {{- end}}
 {{- end}}
+{{- end}}
 {{- define "sum"}}
 {{- $p := .}}
 {{- range $i := seq .Each}}
 {{- range $j := seq $p.Ahead}}
+{{- if $p.Gap}}
+{{- $w := print $p.I "_" $i "_" $j}}
+    s{{$p.Sum}}_{{$i}} = fma(xa{{$j}}, b{{$p.I}}__values(w{{$w}}.x, c{{$w}}.x, c{{$w}}.z), s{{$p.Sum}}_{{$i}});
+    t{{$p.Sum}}_{{$i}} = fma(xb{{$j}}, b{{$p.I}}__values(w{{$w}}.y, c{{$w}}.y, c{{$w}}.w), t{{$p.Sum}}_{{$i}});
+{{- else}}
 {{- $to := print (index $p.Two (mod $j 2)) $p.Sum "_" $i}}
     {{$to}} = fma(x{{$j}}, w{{$p.I}}_{{$i}}_{{$j}}, {{$to}});
+{{- end}}
 {{- end}}
 {{- end}}
 {{- end}}
 {{- define "rest"}}
 {{- $p := .}}
 {{- range $i := seq .Each}}
+{{- if $p.Gap}}
+      {
+        let w = b{{$p.I}}__words(column{{$p.I}}_{{$i}} + k);
+        let c = b{{$p.I}}__scales(column{{$p.I}}_{{$i}} + k);
+        let at = {{template "first" $p}};
+        s{{$p.Sum}}_{{$i}} = fma(row4(at), b{{$p.I}}__values(w.x, c.x, c.z), s{{$p.Sum}}_{{$i}});
+        t{{$p.Sum}}_{{$i}} = fma(row4(at + {{$p.Gap}}u), b{{$p.I}}__values(w.y, c.y, c.w), t{{$p.Sum}}_{{$i}});
+      }
+{{- else}}
       s{{$p.Sum}}_{{$i}} = fma(row4(k), b{{$p.I}}_4(column{{$p.I}}_{{$i}} + k), s{{$p.Sum}}_{{$i}});
+{{- end}}
 {{- end}}
 {{- end}}

@@ -29,8 +29,13 @@ func init() {
 	} {
 		register(Kernel{
 			Op: k.op, Takes: "(" + floats + "...)",
-			Shaders: func(n *ir.Node, _ Limits) []Shader {
+			WritesRounded: func(n *ir.Node) bool { return fourAtOnce(n) && n.Type.DType == dtype.F32 },
+			Shaders: func(n *ir.Node, l Limits) []Shader {
 				s := norm(n, k.center, k.residual, k.eps(n.Attrs))
+				if l.Rounds != 0 {
+					s.Consts.(map[string]any)["Rounded"], s.Consts.(map[string]any)["Only"] = true, l.RoundsOnly
+					s.Bindings = append(s.Bindings, Binding{Name: "z", Operand: RoundedOut, Vec: 4, DType: l.Rounds})
+				}
 				if sharesWords(n) {
 					return []Shader{s, normFromStatistics(n, k.residual)}
 				}

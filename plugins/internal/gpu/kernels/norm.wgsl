@@ -31,7 +31,12 @@ fn put_sum(i: u32, v: {{.C.T}}) {
 
 fn put(base: u32, k: u32, d: {{.C.T}}) {
   let v = d * gamma{{.C.V}}(k) + beta{{.C.V}}(k);
+{{- if not .C.Only}}
   {{if .C.V}}y4_put(base + k, v){{else}}y_put(base + k, bitcast<u32>(v)){{end}};
+{{- end}}
+{{- if .C.Rounded}}
+  z4_put(base + k, v);
+{{- end}}
 }
 {{- end}}
 

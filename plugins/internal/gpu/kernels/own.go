@@ -1,6 +1,7 @@
 package kernels
 
 import (
+	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
 )
 
@@ -15,7 +16,44 @@ type Own struct {
 	// Kept, if not nil, returns the memory in bytes that a node's shaders keep from run to run, for what they make of
 	// weights. It is 0 unless Limits.Keeps is set.
 	Kept func(n *ir.Node, l Limits) int64
+	// ReadsRounded, if not nil, returns the type of 16 bits to which the shaders of a node would round operand 0, if
+	// Limits.Rounded can spare them that, or 0. WritesRounded is Kernel.WritesRounded.
+	ReadsRounded  func(n *ir.Node, l Limits) dtype.DType
+	WritesRounded func(n *ir.Node, l Limits) bool
 }
+
+// ReadsRounded returns the type of 16 bits in which a node's shaders would like to find operand 0, or 0.
+func (l Limits) ReadsRounded(n *ir.Node) dtype.DType {
+	if o, ok := l.Own[n.Op.Name]; ok && o.ReadsRounded != nil {
+		return o.ReadsRounded(n, l)
+	}
+	return 0
+}
+
+// WritesRounded reports whether a node's result is also written in 16 bits, if Limits.Rounds says so, in all runs in
+// which the shaders of a reader look for it.
+func (l Limits) WritesRounded(n, reader *ir.Node) bool {
+	if o, ok := l.Own[n.Op.Name]; ok && o.WritesRounded != nil && o.WritesRounded(n, l) {
+		return ownFrom(n, l) <= ownFrom(reader, l)
+	}
+	k := registry[n.Op.Name]
+	return k.WritesRounded != nil && k.WritesRounded(n)
+}
+
+// ownFrom returns the number of rows from which a product runs on the device's own kernel, 0 if it always does. It is 0
+// for other nodes.
+func ownFrom(n *ir.Node, l Limits) int {
+	if a, ok := productAttrs(n); ok && byRows(n, a, l) {
+		if few := mostFewRows(l, n); smallest(n, a).m <= few {
+			return few + 1
+		}
+	}
+	return 0
+}
+
+// AlwaysOwn reports whether a product runs on the device's own kernel whatever its number of rows. It is true for other
+// nodes.
+func (l Limits) AlwaysOwn(n *ir.Node) bool { return ownFrom(n, l) == 0 }
 
 // KeptBytes returns the memory that the shaders of a node keep, in bytes.
 func (l Limits) KeptBytes(n *ir.Node) int64 {

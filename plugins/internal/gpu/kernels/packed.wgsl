@@ -169,3 +169,109 @@ fn {{.N}}4(i: u32) -> vec4<f32> {
   return v * bitcast<f32>((63u + e / 2u) << 23u) * bitcast<f32>((63u + e - e / 2u) << 23u);
 }
 {{end}}
+
+{{- /* Readers of eight packed weights. NAME__words(u) returns two words of four bytes, NAME__scales(u) the scale of each word and what is subtracted, and NAME__values the values of a word. The last says how: scale * (byte - zero) - least. */ -}}
+{{define "pair_zero"}}
+fn {{.N}}_values(q: u32, scale: f32, least: f32) -> vec4<f32> {
+  // 2^23 + byte, minus 2^23 + zero: one subtraction in place of a conversion and a subtraction
+  let v = vec4<u32>((q & 255u) | 0x4b000000u, ((q >> 8u) & 255u) | 0x4b000000u, ((q >> 16u) & 255u) | 0x4b000000u,
+      (q >> 24u) | 0x4b000000u);
+  return scale * (bitcast<vec4<f32>>(v) - vec4<f32>({{.Zero}}));
+}
+{{end}}
+
+{{define "pair_least"}}
+fn {{.N}}_values(q: u32, scale: f32, least: f32) -> vec4<f32> { return scale * bytes(q) - vec4<f32>(least); }
+{{end}}
+
+{{define "pair_q4_0"}}{{template "pair_zero" .}}
+fn {{.N}}_words(u: u32) -> vec2<u32> {
+  let q = {{.N}}_even(u / 4u * 18u + 2u + u % 4u * 4u);
+  return vec2<u32>(q & 0x0f0f0f0fu, (q >> 4u) & 0x0f0f0f0fu);
+}
+fn {{.N}}_scales(u: u32) -> vec4<f32> { return vec4<f32>({{.N}}_half(u / 4u * 18u)); }
+{{end}}
+
+{{define "pair_q4_1"}}{{template "pair_least" .}}
+fn {{.N}}_words(u: u32) -> vec2<u32> {
+  let q = {{.N}}_aligned(u / 4u * 20u + 4u + u % 4u * 4u);
+  return vec2<u32>(q & 0x0f0f0f0fu, (q >> 4u) & 0x0f0f0f0fu);
+}
+fn {{.N}}_scales(u: u32) -> vec4<f32> {
+  let d = unpack2x16float({{.N}}_aligned(u / 4u * 20u));
+  return vec4<f32>(d.x, d.x, -d.y, -d.y);
+}
+{{end}}
+
+{{define "pair_q5_0"}}{{template "pair_zero" .}}
+fn {{.N}}_words(u: u32) -> vec2<u32> {
+  let b = u / 4u * 22u;
+  let q = {{.N}}_even(b + 6u + u % 4u * 4u);
+  let high = {{.N}}_even(b + 2u) >> (u % 4u * 4u);
+  return vec2<u32>((q & 0x0f0f0f0fu) | fifth_bits(high), ((q >> 4u) & 0x0f0f0f0fu) | fifth_bits(high >> 16u));
+}
+fn {{.N}}_scales(u: u32) -> vec4<f32> { return vec4<f32>({{.N}}_half(u / 4u * 22u)); }
+{{end}}
+
+{{define "pair_q5_1"}}{{template "pair_least" .}}
+fn {{.N}}_words(u: u32) -> vec2<u32> {
+  let b = u / 4u * 24u;
+  let q = {{.N}}_aligned(b + 8u + u % 4u * 4u);
+  let high = {{.N}}_aligned(b + 4u) >> (u % 4u * 4u);
+  return vec2<u32>((q & 0x0f0f0f0fu) | fifth_bits(high), ((q >> 4u) & 0x0f0f0f0fu) | fifth_bits(high >> 16u));
+}
+fn {{.N}}_scales(u: u32) -> vec4<f32> {
+  let d = unpack2x16float({{.N}}_aligned(u / 4u * 24u));
+  return vec4<f32>(d.x, d.x, -d.y, -d.y);
+}
+{{end}}
+
+{{define "pair_scales"}}
+fn {{.N}}_scales(u: u32) -> vec4<f32> {
+  let b = u / 32u * {{.Size}}u;
+  let s = u % 16u / 8u * 16u; // of the first of two groups of 32
+  let d = unpack2x16float({{.N}}_aligned(b));
+  let x = {{.N}}_aligned(b + 4u) >> s;
+  let y = {{.N}}_aligned(b + 8u) >> s;
+  let z = {{.N}}_aligned(b + 12u) >> s;
+  let low = vec4<u32>(x & 63u, (x >> 8u) & 63u, y & 63u, (y >> 8u) & 63u);
+  let high = vec4<u32>((z & 15u) | ((x >> 2u) & 0x30u), ((z >> 8u) & 15u) | ((x >> 10u) & 0x30u),
+      ((z >> 4u) & 15u) | ((y >> 2u) & 0x30u), ((z >> 12u) & 15u) | ((y >> 10u) & 0x30u));
+  return vec4<f32>(select(low, high, u % 32u >= 16u)) * vec4<f32>(d.x, d.x, d.y, d.y);
+}
+{{end}}
+
+{{define "pair_q4_k"}}{{template "pair_least" .}}{{template "pair_scales" .}}
+fn {{.N}}_words(u: u32) -> vec2<u32> {
+  let q = {{.N}}_aligned(u / 32u * 144u + 16u + u % 32u * 4u);
+  return vec2<u32>(q & 0x0f0f0f0fu, (q >> 4u) & 0x0f0f0f0fu);
+}
+{{end}}
+
+{{define "pair_q5_k"}}{{template "pair_least" .}}{{template "pair_scales" .}}
+fn {{.N}}_words(u: u32) -> vec2<u32> {
+  let b = u / 32u * 176u;
+  let q = {{.N}}_aligned(b + 48u + u % 32u * 4u);
+  let high = {{.N}}_aligned(b + 16u + u % 8u * 4u) >> (u % 32u / 8u * 2u);
+  return vec2<u32>((q & 0x0f0f0f0fu) | ((high & 0x01010101u) << 4u),
+      ((q >> 4u) & 0x0f0f0f0fu) | (((high >> 1u) & 0x01010101u) << 4u));
+}
+{{end}}
+
+{{define "pair_q6_k"}}{{template "pair_zero" .}}
+fn {{.N}}_words(u: u32) -> vec2<u32> {
+  let b = u / 32u * 210u;
+  let q = {{.N}}_even(b + u % 32u * 4u);
+  let high = {{.N}}_even(b + 128u + u % 32u / 16u * 32u + u % 8u * 4u) >> (u % 16u / 8u * 2u);
+  return vec2<u32>((q & 0x0f0f0f0fu) | ((high & 0x03030303u) << 4u),
+      ((q >> 4u) & 0x0f0f0f0fu) | (((high >> 4u) & 0x03030303u) << 4u));
+}
+fn {{.N}}_scales(u: u32) -> vec4<f32> {
+  let b = u / 32u * 210u;
+  let s = b + 192u + u % 32u / 16u * 8u + u % 16u / 4u; // a scale has 16 weights
+  let x = bitcast<i32>({{.N}}_bits(s) << 24u) >> 24u;
+  let y = bitcast<i32>({{.N}}_bits(s + 4u) << 24u) >> 24u;
+  let d = {{.N}}_half(b + 208u);
+  return vec4<f32>(d * f32(x), d * f32(y), 0.0, 0.0);
+}
+{{end}}

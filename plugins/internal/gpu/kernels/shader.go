@@ -287,8 +287,13 @@ func (bind Binding) declareAtomic(b *strings.Builder, v View) {
 
 // declarePacked writes the reader of packed weights that begin skip bytes into the binding.
 func (bind Binding) declarePacked(b *strings.Builder, skip int64) {
-	for _, name := range []string{"common", bind.Packed.String()} {
-		if err := packedReaders.ExecuteTemplate(b, name, map[string]any{"N": bind.Name, "Skip": skip}); err != nil {
+	names := []string{"common", bind.Packed.String()}
+	if bind.Pairs {
+		names = append(names, "pair_"+bind.Packed.String())
+	}
+	values := map[string]any{"N": bind.Name, "Skip": skip, "Zero": pairZero[bind.Packed], "Size": bind.Packed.Size()}
+	for _, name := range names {
+		if err := packedReaders.ExecuteTemplate(b, name, values); err != nil {
 			panic("BUG: wgpu: " + err.Error())
 		}
 	}

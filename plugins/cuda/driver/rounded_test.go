@@ -1,0 +1,181 @@
+package driver
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/program"
+	"github.com/rlx-go/rlx/core/tensor"
+	"github.com/rlx-go/rlx/plugins/cuda/matrix"
+	"github.com/rlx-go/rlx/plugins/cuda/ptx"
+	"github.com/rlx-go/rlx/plugins/cuda/shim"
+	"github.com/rlx-go/rlx/plugins/internal/gpu"
+	"github.com/rlx-go/rlx/plugins/internal/gpu/kernels"
+)
+
+// Graphs in which steps write what products read in 16 bits: norms, products, attention. In the first, runs with few
+// rows use other kernels, and q and z read the same copy.
+var roundedGraphs = []string{`graph rows
+sym S = 1..70
+x = input : f32[S,128]
+g = input : f32[128]
+b = input : f32[128]
+w1 = input : f32[192,128]
+b1 = input : f32[192]
+w2 = input : f32[128,192]
+w3 = input : bf16[64,128]
+h = rms_norm x, g, b {eps=1e-05} : f32[S,128]
+q = fused_matmul h, w1, bias=b1 {act="gelu", trans_b=true} : f32[S,192]
+y = fused_matmul q, w2, residual=x {trans_b=true} : f32[S,128]
+z = matmul h, w3 {trans_b=true} : f32[S,64]
+n = layer_norm y, g, b {eps=1e-05} : f32[S,128]
+o = matmul n, w1 {trans_b=true} : f32[S,192]
+return o=o, y=y, z=z
+`, `graph window
+qkv = input : f32[1,11,9,384]
+pad = input : f32[384]
+w = input : f32[64,128]
+a = grid_attention qkv, pad {heads=2, window=9} : f32[1,11,9,128]
+y = matmul a, w {trans_b=true} : f32[1,11,9,64]
+return y=y
+`, `graph tokens
+qkv = input : f32[2,70,192]
+w = input : f32[300,64]
+a = attention qkv, qkv, qkv {head_dim=16, heads=4, layout="bse", mask="none", packed=[0,64,128]} : f32[2,70,64]
+y = matmul a, w {trans_b=true} : f32[2,70,300]
+return y=y
+`}
+
+// with some rows, all run on matrix units, and only the copies are written
+func init() {
+	fixed := strings.NewReplacer("sym S = 1..70\n", "", "S,", "41,").Replace(roundedGraphs[0])
+	roundedGraphs = append(roundedGraphs, fixed)
+}
+
+// TestInterpretedRounded: results do not depend on which step rounds an operand, whatever the number of rows.
+func TestInterpretedRounded(t *testing.T) {
+	for _, d := range []matrix.Device{withMMA, withWGMMA} {
+		for i, text := range roundedGraphs {
+			t.Run(fmt.Sprintf("%d/%d", d.Capability, i), func(t *testing.T) {
+				testRounded(t, text, []string{"bf16", "f16"}[i%2], func(readers bool, c *copies) device.Backend {
+					return shim.New(shim.Options{
+						PTX: func(text string) (*ptx.Kernel, bool) { return matrix.Kernel(text) },
+						Limits: func(l *gpu.Limits) {
+							l.Kernels.Own, l.Precisions = matrix.Kernels(d), matrix.Precisions()
+							watch(l, readers, c)
+						},
+					})
+				})
+			})
+		}
+	}
+}
+
+// TestRounded is TestInterpretedRounded on the device.
+func TestRounded(t *testing.T) {
+	for _, text := range roundedGraphs {
+		for _, p := range halves {
+			testRounded(t, text, p, func(readers bool, c *copies) device.Backend {
+				a := newAPI(openLibrary, cacheFolder())
+				a.change = func(l *gpu.Limits) { watch(l, readers, c) }
+				return gpu.New(a)
+			})
+		}
+	}
+}
+
+// observed returns the values of all steps.
+func observed(t *testing.T, r *graphRun, syms map[string]int64) map[int]*tensor.Array {
+	out := map[int]*tensor.Array{}
+	o := device.RunOptions{Observe: func(n int, shape []int, data []byte) error {
+		typ := r.program.Graph.Nodes[n].Type.DType
+		out[n] = tensor.Tensor{DType: typ, Shape: slices.Clone(shape), Data: slices.Clone(data)}.Array()
+		return nil
+	}}
+	for _, s := range r.program.Steps {
+		o.Dump = append(o.Dump, s.Node)
+	}
+	if _, err := r.exe.Run(t.Context(), device.Run{IO: r.io, Syms: syms, Opts: o}); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// copies tells whether steps read copies in 16 bits, and whether a value is written only so.
+type copies struct{ read, alone bool }
+
+// watch finds copies, or makes steps round operands themselves.
+func watch(l *gpu.Limits, readers bool, c *copies) {
+	for name, own := range l.Kernels.Own {
+		if !readers {
+			own.ReadsRounded = nil
+		}
+		shaders := own.Shaders
+		own.Shaders = func(n *ir.Node, l kernels.Limits) []kernels.Shader {
+			list := shaders(n, l)
+			if list != nil {
+				c.read, c.alone = c.read || l.Rounded, c.alone || l.RoundsOnly
+			}
+			return list
+		}
+		l.Kernels.Own[name] = own
+	}
+}
+
+func testRounded(t *testing.T, text, precision string, on func(readers bool, c *copies) device.Backend) {
+	g, err := ir.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var with, without copies
+	runs := []*graphRun{loadOn(t, on(true, &with), g, precision), loadOn(t, on(false, &without), g, precision)}
+	if !with.read || with.alone != (len(g.Syms) == 0) || without != (copies{}) {
+		t.Errorf("copies are %+v, without readers %+v", with, without)
+	}
+	sizes := []int64{40, 3, 70, 9, 1}
+	if len(g.Syms) == 0 {
+		sizes = []int64{1}
+	}
+	for _, size := range sizes {
+		syms := map[string]int64{}
+		for _, s := range g.Syms {
+			syms[s.Name] = size
+		}
+		var out [2][]byte
+		for k, r := range runs {
+			bound, err := program.NewBinder(r.program).Bind(syms)
+			if err != nil {
+				t.Fatal(err)
+			}
+			rng := rand.New(rand.NewPCG(uint64(size), 1))
+			for i, n := range r.program.Graph.Inputs() {
+				o := bound.Inputs[i]
+				a := normal(rng, n.Type.At(syms))
+				a.Store(r.io[o.Offset : o.Offset+o.Bytes])
+			}
+			if _, err := r.exe.Run(context.Background(), device.Run{IO: r.io, Syms: syms}); err != nil {
+				t.Fatal(err)
+			}
+			for _, o := range bound.Outputs {
+				out[k] = append(out[k], r.io[o.Offset:o.Offset+o.Bytes]...)
+			}
+		}
+		if !slices.Equal(out[0], out[1]) {
+			t.Errorf("size %d: the results differ", size)
+		}
+		// the values of all steps can be seen, rounded if only that is written
+		all := [2]map[int]*tensor.Array{observed(t, runs[0], syms), observed(t, runs[1], syms)}
+		for n, a := range all[0] {
+			b := all[1][n]
+			if !slices.Equal(a.Floats, b.Floats) && !slices.Equal(a.Floats, rounded(b, precision).Floats) {
+				t.Errorf("size %d: the values of %s differ", size, g.Nodes[n].Label())
+			}
+		}
+	}
+}

@@ -1,0 +1,129 @@
+package gpu
+
+import (
+	"slices"
+
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/program"
+)
+
+// rounded are copies of values in 16 bits. Where a product would first round its left operand, the step that computes
+// the operand writes it in 16 bits, too. This saves the product a shader, and a shader for each further product of the
+// same value.
+type rounded struct {
+	types   map[int]dtype.DType // of the copies, by the value's node
+	readers map[int]*ir.Node    // by the node that reads a copy: the node that writes it
+	only    map[int]bool        // nothing reads the value itself, so only the copy is written
+	begin   map[int]int64       // where a copy begins
+	size    map[int]int64
+	bytes   int64
+	space   *space
+}
+
+// at returns where the copy of a node's result is.
+func (r *rounded) at(n *ir.Node) (s *space, offset, bytes int64) {
+	return r.space, r.begin[n.ID], r.size[n.ID]
+}
+
+// planRounded finds values to copy and plans memory for the copies. groups are the groups of steps by their first step.
+func (x *executable) planRounded(groups map[int]dispatch) {
+	if len(x.limits.Own) == 0 || x.root != nil {
+		return
+	}
+	r := &x.rounded
+	r.types, r.readers, r.begin, r.size = map[int]dtype.DType{}, map[int]*ir.Node{}, map[int]int64{}, map[int]int64{}
+	step, group := map[int]int{}, map[int]int{} // by node; groups are counted from 1
+	for i, s := range x.program.Steps {
+		step[s.Node] = i
+		for k := range len(groups[i].steps) {
+			group[x.program.Steps[i+k].Node] = i + 1
+		}
+	}
+	last := map[int]int{} // the last step that reads a copy
+	var order []*ir.Node
+	for i, s := range x.program.Steps {
+		n := x.program.Graph.Nodes[s.Node]
+		from := x.roundable(n)
+		if from == nil {
+			continue
+		}
+		_, isStep := step[from.ID]
+		if !isStep || group[from.ID] != 0 && group[from.ID] != group[n.ID] {
+			continue
+		}
+		d := x.limitsOf(n).ReadsRounded(n)
+		if d == 0 || r.types[from.ID] != 0 && r.types[from.ID] != d || !x.limitsOf(from).WritesRounded(from, n) {
+			continue
+		}
+		if r.types[from.ID] == 0 {
+			order = append(order, from)
+			r.size[from.ID] = (x.program.Places[from.ID].Size + 1) / 2
+		}
+		r.types[from.ID], r.readers[n.ID], last[from.ID] = d, from, i
+	}
+	r.place(order, step, last)
+	x.planOnly(order, group)
+}
+
+// planOnly finds the values of which only the copies are read.
+func (x *executable) planOnly(order []*ir.Node, group map[int]int) {
+	r := &x.rounded
+	r.only = map[int]bool{}
+	for _, n := range order {
+		r.only[n.ID] = group[n.ID] == 0 && x.limits.AlwaysOwn(n)
+	}
+	for _, n := range x.program.Graph.Nodes {
+		for k, in := range n.Operands() {
+			from := in.Source()
+			if _, view := n.View(); view && k == 0 {
+				continue // those that read the view count
+			}
+			if k > 0 || r.readers[n.ID] != from || group[n.ID] != 0 || !x.limits.AlwaysOwn(n) {
+				r.only[from.ID] = false
+			}
+		}
+	}
+	for _, o := range x.program.Graph.Outputs {
+		r.only[o.Node.Source().ID] = false
+	}
+}
+
+// roundable returns the node whose whole result is operand 0 of a node, or nil.
+func (x *executable) roundable(n *ir.Node) *ir.Node {
+	if len(n.In) == 0 || n.In[0] == nil {
+		return nil
+	}
+	from := n.In[0].Source()
+	a, b := x.program.Places[from.ID], x.program.Places[n.In[0].ID]
+	if from.Type.Rank() == 0 || n.In[0].Type.Rank() == 0 {
+		return nil
+	}
+	rows := func(t ir.Type) ir.Dim { return t.Shape[t.Rank()-1] } // of the same length, so there are as many
+	if from.Op == nil || from.Type.DType != dtype.F32 || rows(from.Type) != rows(n.In[0].Type) || a.Space != b.Space ||
+		a.Offset != b.Offset || a.Size != b.Size {
+		return nil
+	}
+	return from
+}
+
+// place gives each copy the first memory that is free from the step that writes it to the last one that reads it.
+func (r *rounded) place(order []*ir.Node, step, last map[int]int) {
+	type taken struct {
+		from, to  int64
+		begin, at int // the first step and the last one
+	}
+	var all []taken
+	for _, n := range order {
+		size := program.AlignUp(r.size[n.ID])
+		begin, at := step[n.ID], int64(0)
+		for _, o := range all { // in the order of memory
+			if o.begin <= last[n.ID] && begin <= o.at && o.from < at+size && at < o.to {
+				at = o.to
+			}
+		}
+		r.begin[n.ID], r.bytes = at, max(r.bytes, at+size)
+		all = append(all, taken{at, at + size, begin, last[n.ID]})
+		slices.SortFunc(all, func(a, b taken) int { return int(a.from - b.from) })
+	}
+}
