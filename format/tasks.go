@@ -96,8 +96,16 @@ func encodeFields(e *encoder, fields []task.Field) {
 
 // leftOut reports whether a field is omitted: it was added to the format later and is empty. Older artifacts then keep
 // their encoding.
-func leftOut(f task.Field) bool {
-	return f.Added && reflect.ValueOf(f.Value).Elem().IsZero()
+func leftOut(f task.Field) bool { return f.Added && isZero(f) }
+
+func isZero(f task.Field) bool {
+	switch v := f.Value.(type) {
+	case []task.Field:
+		return !slices.ContainsFunc(v, func(f task.Field) bool { return !isZero(f) })
+	case []float64:
+		return !slices.ContainsFunc(v, func(x float64) bool { return x != 0 })
+	}
+	return reflect.ValueOf(f.Value).Elem().IsZero()
 }
 
 func decodeFields(d *decoder, fields []task.Field) {

@@ -28,11 +28,17 @@ func (s *session) pageOf() (o segmentpage.Options, methods []string, err error) 
 		methods = []string{t.ImageMethod}
 		clicks(t)
 	case *task.Concepts:
-		if t.Tokenizer == "" {
+		methods = []string{t.ImageMethod}
+		if k := task.Clicks(t); k != nil {
+			clicks(k)
+		} else if t.Tokenizer == "" {
 			return o, nil, cli.Usagef(s.model.Path(), "has no tokenizer, so a page could find nothing").WithHint(
 				"compile the checkpoint again with its tokenizer.json beside it; --api serves the methods to programs")
 		}
-		methods = []string{t.ImageMethod, t.TextMethod, t.DetectMethod}
+		if t.Tokenizer == "" {
+			break
+		}
+		methods = append(methods, t.TextMethod, t.DetectMethod)
 		o.Concepts = &segmentpage.Concepts{Examples: t.MaxExamples, Threshold: t.Threshold}
 		if t.ExamplesMethod != "" {
 			methods = append(methods, t.ExamplesMethod)
@@ -100,8 +106,10 @@ func (v *servedImage) Run(ctx context.Context, r rlx.Request) (res *rlx.Result, 
 func (l *lasting) servedImage(decode func(imaging.Limits) (image.Image, error)) (segmentpage.Image, error) {
 	v := &servedImage{lasting: l}
 	var err error
-	if _, ok := l.Model().Task().(*task.Concepts); ok {
-		v.finder, err = segment.NewFinder(v)
+	if l.Model().Task().Kind() == task.KindConcepts {
+		if v.finder, err = segment.NewFinder(v); err == nil {
+			v.segmenter = v.finder.Clicks()
+		}
 	} else {
 		v.segmenter, err = segment.New(v)
 	}
@@ -150,7 +158,9 @@ func (v *servedImage) Encode(ctx context.Context) (err error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.finder != nil {
-		v.scene, err = v.finder.Encode(ctx, v.img)
+		if v.scene, err = v.finder.Encode(ctx, v.img); err == nil {
+			v.encoded = v.scene.Image
+		}
 	} else {
 		v.encoded, err = v.segmenter.Encode(ctx, v.img)
 	}
@@ -192,6 +202,6 @@ func (v *servedImage) Masks(ctx context.Context, p segment.Prompts, which segmen
 	if err != nil {
 		return mask, nil, inFlags(err)
 	}
-	quality, err = rlx.Values[float32](v.last.Outputs[v.s.model.Task().(*task.Segment).IoUOutput])
+	quality, err = rlx.Values[float32](v.last.Outputs[task.Clicks(v.s.model.Task()).IoUOutput])
 	return masks[0], quality, err
 }
