@@ -100,8 +100,8 @@ func (c *Concepts) Default(method, input string) (value float64, ok bool) {
 	return c.Clicks.Default(method, input)
 }
 
-// CheckInput checks ids, labels and examples, and those of clicks. The model uses ids and labels as indices, and where an example is to read
-// the image.
+// CheckInput checks ids, labels and examples, and what clicks give. The model uses ids and labels as indices, and where
+// an example is to read the image.
 func (c *Concepts) CheckInput(method, input string, v tensor.Tensor) error {
 	switch {
 	case c.hasClicks() && (method == c.Clicks.PromptMethod || method == c.Clicks.BatchMethod):

@@ -34,6 +34,8 @@ func methodsOf(t *testing.T, texts ...string) (out task.Methods) {
 	return out
 }
 
+var clicksOf = tinymodel.ConceptsClicks
+
 func TestValidateConcepts(t *testing.T) {
 	if err := tinymodel.ConceptsTask().Validate(); err != nil {
 		t.Fatal(err)
@@ -58,10 +60,10 @@ func TestValidateConcepts(t *testing.T) {
 		"mean":             func(c *task.Concepts) { c.Mean[0] = math.NaN() },
 		"threshold":        func(c *task.Concepts) { c.Threshold = 1.5 },
 		"clicks in part":   func(c *task.Concepts) { c.Clicks.MaxPoints = 2 },
-		"wrong clicks":     func(c *task.Concepts) { c.Clicks = tinymodel.ConceptsClicks(c); c.Clicks.Tokens = 0 },
-		"another image":    func(c *task.Concepts) { c.Clicks = tinymodel.ConceptsClicks(c); c.Clicks.Size = 16 },
-		"another method":   func(c *task.Concepts) { c.Clicks = tinymodel.ConceptsClicks(c); c.Clicks.ImageMethod = "x" },
-		"another scale":    func(c *task.Concepts) { c.Clicks = tinymodel.ConceptsClicks(c); c.Clicks.Std[1] = 1 },
+		"wrong clicks":     func(c *task.Concepts) { c.Clicks = clicksOf(c); c.Clicks.Tokens = 0 },
+		"another image":    func(c *task.Concepts) { c.Clicks = clicksOf(c); c.Clicks.Size = 16 },
+		"another method":   func(c *task.Concepts) { c.Clicks = clicksOf(c); c.Clicks.ImageMethod = "x" },
+		"another scale":    func(c *task.Concepts) { c.Clicks = clicksOf(c); c.Clicks.Std[1] = 1 },
 		"mask threshold":   func(c *task.Concepts) { c.MaskThreshold = math.NaN() },
 		"negative queries": func(c *task.Concepts) { c.Queries = -1 },
 	} {
@@ -148,7 +150,7 @@ func TestConceptsInput(t *testing.T) {
 	if _, ok := c.Default("decode", "mask"); ok {
 		t.Error("without clicks a mask may be left out")
 	}
-	c.Clicks = tinymodel.ConceptsClicks(c)
+	c.Clicks = clicksOf(c)
 	c.Clicks.MaskInput, c.Clicks.MaskSide = "mask", 8
 	if v, ok := c.Default("decode", "mask"); !ok || v == v {
 		t.Errorf("the default of a mask is %v, %v", v, ok)

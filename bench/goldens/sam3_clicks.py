@@ -3,16 +3,16 @@
     python3 bench/goldens/sam3_clicks.py
 
 testdata/goldens/sam3_clicks has config.json of a whole checkpoint, manifest.json (the weights of the tracker and its
-neck, by the formula of formula.py; the trunk's are those of sam3_concepts), case.json and golden.safetensors: features0,
-features1 and embeddings [1,C,h,w], and for each prompt PROMPT.low_res_masks, PROMPT.iou and PROMPT.object_score. A prompt
-with "delta" sets the decoder's dynamic_multimask_stability_delta.
+neck, by the formula of formula.py; the trunk's are those of sam3_concepts), case.json and golden.safetensors:
+features0, features1 and embeddings [1,C,h,w], and for each prompt PROMPT.low_res_masks, PROMPT.iou and
+PROMPT.object_score. A prompt with "delta" sets the decoder's dynamic_multimask_stability_delta.
 
-The tracker's neck has three levels here, and the published model four. With four, Sam3TrackerModel adds the embedding of
-an empty memory to the fourth, which it then drops; the original release, and Transformers' Sam3VideoModel, add it to the
-third.
+The tracker's neck has three levels here, and the published model four. With four, Sam3TrackerModel adds the embedding
+of an empty memory to the fourth, which it then drops; the original release, and Transformers' Sam3VideoModel, add it to
+the third.
 
-segment/testdata/sam3.point.png and sam3.box.png: masks of demo/coins.png, with image processor and model in float32: the
-best of three for the point 100,140, and the single mask for the box 60,40,200,160 with that point. """
+segment/testdata/sam3.point.png and sam3.box.png: masks of demo/coins.png, with image processor and model in float32:
+the best of three for the point 100,140, and the single mask for the box 60,40,200,160 with that point. """
 
 import copy
 import json

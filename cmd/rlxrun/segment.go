@@ -99,6 +99,9 @@ func (f *segmentFlags) given() []string { return append(f.maskFlags.given(), f.c
 
 // clicks lists those of them that no other task has.
 func (f *segmentFlags) clicks() (out []string) {
+	if f.fs == nil {
+		return nil // there is no command line
+	}
 	if len(f.points.Values) > 0 {
 		out = append(out, "--point")
 	}
@@ -120,7 +123,7 @@ func (f *segmentFlags) clicks() (out []string) {
 	if f.minStability != segment.DefaultMinStability {
 		out = append(out, "--min-stability")
 	}
-	if f.mask != string(segment.Best) || f.fs != nil && f.fs.Changed("mask") {
+	if f.fs.Changed("mask") {
 		out = append(out, "--mask")
 	}
 	return out

@@ -13,29 +13,41 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/internal/synth"
 )
 
-// concepts returns a small SAM 3 with random weights and its tokenizer, compiled once.
-var concepts = sync.OnceValues(func() (string, error) {
+// concepts and clickable return a small SAM 3 with random weights and its tokenizer, compiled once, the second with the
+// tracker.
+var (
+	concepts = sync.OnceValues(func() (string, error) {
+		return compiledSAM3("sam3", goldenCases+"sam3_concepts/")
+	})
+	clickable = sync.OnceValues(func() (string, error) {
+		return compiledSAM3("sam3clicks", goldenCases+"sam3_clicks/", goldenCases+"sam3_concepts/")
+	})
+)
+
+// goldenCases is the folder of the golden cases of models.
+const goldenCases = "../../testdata/goldens/"
+
+// compiledSAM3 compiles a golden case, with weights of others.
+func compiledSAM3(name, golden string, more ...string) (string, error) {
 	sam, err := artifact()
 	if err != nil {
 		return "", err
 	}
-	const golden = "../../testdata/goldens/sam3_concepts/"
 	dir := filepath.Dir(sam)
-	checkpoint, file := filepath.Join(dir, "sam3.safetensors"), filepath.Join(dir, "sam3.rlx")
-	entries, err := synth.ReadManifest(golden + "manifest.json")
+	checkpoint, file := filepath.Join(dir, name+".safetensors"), filepath.Join(dir, name+".rlx")
+	entries, err := goldenWeights(append(more, golden)...)
 	if err == nil {
 		err = synth.Write(checkpoint, entries, dtype.F32)
 	}
-	var tokens []byte
-	if err == nil {
-		tokens, err = os.ReadFile("../../testdata/goldens/sam3_tiny/tokenizer.json")
+	if err != nil {
+		return "", err
 	}
+	tokens, err := os.ReadFile(goldenCases + "sam3_tiny/tokenizer.json")
 	if err == nil {
 		err = os.WriteFile(filepath.Join(dir, "tokenizer.json"), tokens, 0o666)
 	}
@@ -47,7 +59,7 @@ var concepts = sync.OnceValues(func() (string, error) {
 		return "", fmt.Errorf("compiling a SAM 3: %w\n%s", err, msg)
 	}
 	return file, nil
-})
+}
 
 // TestSearchBrowser uses what the page of `rlxrun serve` has for texts and examples, in Chromium. It compares the
 // objects with those of `rlxrun --text` and `--box`. RLX_SCREENSHOTS=DIR writes screenshots.
@@ -79,23 +91,12 @@ func TestSearchBrowser(t *testing.T) {
 	// exported presses E and compares the masks in the ZIP with those of rlxrun.
 	exported := func(names []string, args string) {
 		t.Helper()
-		file := filepath.Join(b.files, "coins-masks.zip")
-		os.Remove(file)
-		b.press("e")
-		b.says("Saved as coins-masks.zip")
-		for begun := time.Now(); ; time.Sleep(5 * time.Millisecond) {
-			if _, err := os.Stat(file); err == nil {
-				break
-			} else if time.Since(begun) > hangGuard {
-				t.Fatal("no file appears")
-			}
-		}
+		file := b.saves("coins-masks.zip", func() { b.press("e") })
 		sh(t, dir, "rm -rf want && "+rlxrun+" "+sam3+" --image "+coins+" "+args+" --object-masks -o want -q")
-		z, err := zip.OpenReader(file)
+		z, err := zip.NewReader(bytes.NewReader(file), int64(len(file)))
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer z.Close()
 		var have []string
 		for _, f := range z.File {
 			have = append(have, f.Name)
@@ -180,6 +181,77 @@ func TestSearchBrowser(t *testing.T) {
 	b.says("Nothing scores above 0.99; the highest score is 0.8")
 	b.mouse(0, at(100, 100))
 	b.says("Drag a box around an example")
+	asksOnly(b, url)
+	if status := end(syscall.SIGINT); status != 0 {
+		t.Errorf("after Ctrl-C the status is %d; want 0", status)
+	}
+}
+
+// TestSearchClicksBrowser uses a model that takes texts and clicks, in Chromium: both fill one list of objects, and a
+// click changes an object of a search. It compares masks with those of `rlxrun --point`.
+func TestSearchClicksBrowser(t *testing.T) {
+	if os.Getenv("RLX_REQUIRE_BROWSER") == "" {
+		t.Skip("takes half a minute and needs Chromium: make test-browser")
+	}
+	b := startBrowser(t)
+	sam3, err := clickable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	coins, err := filepath.Abs("../../demo/coins.png")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rlxrun, dir := filepath.Join(filepath.Dir(sam3), "rlxrun"), t.TempDir()
+	url, end := startServe(t, rlxrun, sam3, "--image", coins)
+	at := func(x, y int) [2]int { return b.place(384, 303, x, y) }
+	rows := func(n int) {
+		t.Helper()
+		b.until(fmt.Sprintf("document.querySelectorAll('.object').length === %d", n))
+	}
+	// same saves the mask of the current object and compares it with that of rlxrun.
+	same := func(name, args string) {
+		t.Helper()
+		mask := b.saves(name, func() { b.press("s") })
+		sh(t, dir, rlxrun+" "+sam3+" --image "+coins+" "+args+" -o want.png -q")
+		if !bytes.Equal(mask, readFile(t, filepath.Join(dir, "want.png"))) {
+			t.Errorf("the mask that is saved differs from that of rlxrun %s", args)
+		}
+	}
+
+	b.resize(1280, 800, 1, true)
+	b.open(url)
+	b.says("Ready after")
+	b.says("Click on an object")
+	b.script(nil, "document.getElementById('threshold').value = 0.75")
+	b.press("t")
+	b.send("#text", "coin\ue007")
+	b.says("3 objects, scores 0.83 to 0.77")
+	rows(3)
+	b.send("#text", "\ue00c") // Escape leaves the text box
+	b.press("l")
+	b.mouse(0, at(316, 155), at(350, 190), at(378, 217))
+	b.until("document.getElementById('examples').textContent === '1 example'")
+	rows(3) // an example is no prompt
+	b.click(".object:nth-child(1) .swatch")
+	b.says("coin 1, score 0.83")
+	if to := os.Getenv("RLX_SCREENSHOTS"); to != "" {
+		b.screenshot(filepath.Join(to, "search-clicks.png"))
+	}
+	// A click changes an object of a search: its box becomes a prompt.
+	b.click(".tools .on")
+	b.mouse(0, at(190, 280))
+	b.says("predicted quality")
+	rows(3)
+	b.press(keyControl, "z")
+	b.says("coin 1, score 0.83")
+	b.press("n")
+	b.says("Click on another object")
+	b.mouse(0, at(100, 140))
+	b.says("predicted quality")
+	rows(4)
+	same("coins-Object-4-mask.png", "--point 100,140")
+	b.until("document.documentElement.scrollHeight <= innerHeight") // the panel scrolls, and the page does not
 	asksOnly(b, url)
 	if status := end(syscall.SIGINT); status != 0 {
 		t.Errorf("after Ctrl-C the status is %d; want 0", status)

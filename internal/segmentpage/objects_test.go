@@ -147,7 +147,8 @@ func TestSearch(t *testing.T) {
 // TestOffers checks that a page does only what its model can.
 func TestOffers(t *testing.T) {
 	clicks := New(Options{First: newFake(), Clicks: true, Best: [2]int{1, 3}})
-	pagetest.Want(t, "start", ask(clicks, "GET", "start", ""), http.StatusOK, `"clicks":true,"best":[1,3],"concepts":null`)
+	pagetest.Want(t, "start", ask(clicks, "GET", "start", ""), http.StatusOK,
+		`"clicks":true,"best":[1,3],"concepts":null`)
 	pagetest.Want(t, "no texts", ask(clicks, "POST", "images/0/search", `{"text": "x"}`), http.StatusNotFound)
 	texts := New(Options{First: newFake(), Concepts: &Concepts{16, 0.3}})
 	pagetest.Want(t, "start", ask(texts, "GET", "start", ""), http.StatusOK,

@@ -24,7 +24,7 @@ const (
 	MaxPixels = 1 << 26   // pixels of an image; the browser needs 12 bytes for each
 
 	maxPrompts = 1 << 20 // bytes of the JSON with prompts
-	maxRuns    = 1 << 25 // bytes of the JSON with masks as run lengths
+	maxRuns    = 1 << 24 // bytes of the JSON with masks as run lengths
 	maxObjects = 1000    // that an export may have, and that everything and a search show
 	gridSide   = 16      // points of the grid in each direction for everything
 	maxImages  = 4       // number of images to keep besides Options.First: the most recently used

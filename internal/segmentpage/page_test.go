@@ -135,8 +135,8 @@ func (f *fake) Find(_ context.Context, c segment.Concept, threshold float64) (*s
 			half.SetGray(x, y, color.Gray{255})
 		}
 	}
-	return &segment.Found{Closest: 0.125, Objects: []segment.Object{{Label: 1, Score: 0.75, Box: [4]float32{-1, 0, 4, 6.5},
-		Mask: segment.EncodeRLE(half)}}}, nil
+	o := segment.Object{Label: 1, Score: 0.75, Box: [4]float32{-1, 0, 4, 6.5}, Mask: segment.EncodeRLE(half)}
+	return &segment.Found{Closest: 0.125, Objects: []segment.Object{o}}, nil
 }
 
 var addr = &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 8000}

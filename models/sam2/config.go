@@ -223,5 +223,6 @@ func (c config) facts(n naming, cfg arch.Config) []arch.Fact {
 		cfg.Fact("image", keyImageSize, fmt.Sprintf("%d px, %dx%d tokens", c.ImageSize, c.Grid, c.Grid)),
 		{Name: "backbone", Value: fmt.Sprintf("stages of %v blocks, widths %v", blocks, widths)},
 		cfg.Fact("heads", keyHeads, heads),
-		cfg.Fact("windows", keyWindows, fmt.Sprintf("%v tokens, global attention in blocks %v", windows, global))}, c.SAM2.Facts(cfg, "")...)
+		cfg.Fact("windows", keyWindows, fmt.Sprintf("%v tokens, global attention in blocks %v", windows, global))},
+		c.SAM2.Facts(cfg, "")...)
 }

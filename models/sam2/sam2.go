@@ -63,7 +63,8 @@ func namingOf(c arch.Checkpoint) naming {
 		}
 	}
 	if found[0] > found[1] {
-		return naming{promptable.OriginalName, false, func(mlp string) int64 { return count(promptable.OriginalName(mlp)[0]) }}
+		layers := func(mlp string) int64 { return count(promptable.OriginalName(mlp)[0]) }
+		return naming{promptable.OriginalName, false, layers}
 	}
 	return naming{theirs, true, depth}
 }

@@ -60,7 +60,8 @@ func returnClicks(c config, root nn.Scope, x *ir.Node) {
 // trackerMethods adds the methods that turn clicks into masks.
 func trackerMethods(w *nn.Weights, c config, m *arch.Model) error {
 	for _, method := range promptable.DecodeMethods() {
-		g, err := w.Graph(method.Name, method.Syms, func(root nn.Scope) { method.Build(*c.tracker, root.At("tracker")) })
+		build := func(root nn.Scope) { method.Build(*c.tracker, root.At("tracker")) }
+		g, err := w.Graph(method.Name, method.Syms, build)
 		if err != nil {
 			return err
 		}

@@ -42,7 +42,8 @@ func TestClicks(t *testing.T) {
 	const delta = trackerPart + "mask_decoder_config.dynamic_multimask_stability_delta"
 	compiled := modeltest.Compile(t, modeltest.Build(t, s, c.Config), s)
 	for _, target := range modeltest.Targets() {
-		run := func(compiled modeltest.Compiled, method string, syms map[string]int64, in map[string]*tensor.Array) map[string]*tensor.Array {
+		run := func(compiled modeltest.Compiled, method string, syms map[string]int64,
+			in map[string]*tensor.Array) map[string]*tensor.Array {
 			p := compiled.Find(t, method, target.Name)
 			x, err := backend.Backend{}.Load(t.Context(),
 				device.Load{Program: p, Weights: compiled.Weights, Threads: 2})

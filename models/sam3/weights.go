@@ -85,7 +85,8 @@ func (n naming) trackerNames(name string) (out []string) {
 		for _, part := range arch.Parts(x) {
 			parts = append(parts, n.trackerPrefix()+part)
 		}
-		if out[i] = parts[0]; len(parts) > 1 {
+		out[i] = parts[0]
+		if len(parts) > 1 {
 			out[i] = arch.Join(parts...)
 		}
 	}

@@ -3,7 +3,7 @@
 import { add, look } from "./masks.js";
 import * as server from "./server.js";
 import { refresh, rounded } from "./show.js";
-import { $, become, make, page, say, tool } from "./state.js";
+import { $, become, make, page, say, searchHint, tool } from "./state.js";
 
 // addExample adds a box around an example, or with like false around a counterexample.
 export function addExample(box, like) {
@@ -22,8 +22,7 @@ export function search() {
   const text = $("text").value.trim(), { examples } = page.state, threshold = $("threshold").valueAsNumber;
   if (!text && !examples.length) {
     $("text").focus();
-    return say(page.about.concepts.examples ? "Say what to find, or drag a box around an example." : "Say what to find.",
-      true);
+    return say(searchHint(), true);
   }
   look("Looking…", async (signal) => {
     say(`Looking for ${text ? `“${text}”` : "objects like the examples"}.`);
@@ -36,7 +35,8 @@ export function search() {
     const took = `${seconds.toFixed(1)} s`;
     if (!found.length) return say(`Nothing scores above ${threshold}; the highest score is ${rounded(closest)}. ${took}`);
     const [most, least] = [objects[0], objects.at(-1)].map((o) => rounded(o.score));
-    say(`${found.length} object${found.length === 1 ? "" : "s"}, score${most === least ? ` ${most}` : `s ${most} to ${least}`}, ${took}`);
+    const scores = most === least ? `score ${most}` : `scores ${most} to ${least}`;
+    say(`${found.length} object${found.length === 1 ? "" : "s"}, ${scores}, ${took}`);
   });
 }
 

@@ -59,11 +59,11 @@ export const between = (a, b) =>
   [Math.min(a.x, b.x), Math.min(a.y, b.y), Math.max(a.x, b.x) + 1, Math.max(a.y, b.y) + 1];
 
 // hint says what to do next.
-export function hint() {
-  const { clicks, concepts } = page.about;
-  if (clicks) return "Click on an object, or drag a box around it.";
-  return concepts.examples ? "Say what to find, or drag a box around an example." : "Say what to find.";
-}
+export const hint = () => (page.about.clicks ? "Click on an object, or drag a box around it." : searchHint());
+
+// searchHint says how to search.
+export const searchHint = () => (page.about.concepts.examples ? "Say what to find, or drag a box around an example."
+  : "Say what to find.");
 
 export function say(text, bad = false) {
   $("status").textContent = text;
