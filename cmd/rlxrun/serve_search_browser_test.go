@@ -110,7 +110,8 @@ func TestSearchBrowser(t *testing.T) {
 				t.Fatal(err)
 			}
 			got, errGot := png.Decode(f)
-			want, errWant := png.Decode(bytes.NewReader(readFile(t, filepath.Join(dir, "want", fmt.Sprint(i+1, ".png")))))
+			file := readFile(t, filepath.Join(dir, "want", fmt.Sprint(i+1, ".png")))
+			want, errWant := png.Decode(bytes.NewReader(file))
 			if errGot != nil || errWant != nil || !slices.Equal(got.(*image.Gray).Pix, want.(*image.Gray).Pix) {
 				t.Errorf("%s: %s differs from the mask of rlxrun; %v, %v", args, name, errGot, errWant)
 			}
