@@ -306,10 +306,9 @@ func (c config) facts(cfg arch.Config) []arch.Fact {
 				d.decoder.layers, d.queries)})
 	}
 	if c.tracker != nil {
-		for _, f := range c.tracker.Facts(cfg, trackerPart) {
-			f.Name = "clicks, " + f.Name
-			out = append(out, f)
-		}
+		clicks := c.tracker.Facts(cfg, trackerPart)
+		clicks[0].Name, clicks[1].Name = "clicks", "click heads"
+		out = append(out, clicks...)
 	}
 	return out
 }
