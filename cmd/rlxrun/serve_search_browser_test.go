@@ -253,6 +253,11 @@ func TestSearchClicksBrowser(t *testing.T) {
 	rows(4)
 	same("coins-Object-4-mask.png", "--point 100,140")
 	b.until("document.documentElement.scrollHeight <= innerHeight") // the panel scrolls, and the page does not
+	b.resize(400, 800, 2, false)
+	b.until("document.documentElement.scrollWidth <= 400")
+	if to := os.Getenv("RLX_SCREENSHOTS"); to != "" {
+		b.screenshot(filepath.Join(to, "search-clicks-narrow.png"))
+	}
 	asksOnly(b, url)
 	if status := end(syscall.SIGINT); status != 0 {
 		t.Errorf("after Ctrl-C the status is %d; want 0", status)
