@@ -182,7 +182,7 @@ var mayImport = map[string][]string{
 		"core/op",
 		"core/tensor", "internal/regular"},
 	"models/onnx/onnxpb": {},
-	"models/promptable":  {"models/nn", "core/hir", "core/op", "core/ir", "core/dtype"},
+	"models/promptable":  {"models/nn", "models/arch", "task", "core/diag", "core/hir", "core/op", "core/ir", "core/dtype"},
 	// the families
 	"models/...": {"models/nn", "models/arch", "models/promptable", "core/hir", "core/op", "core/ir", "core/diag", "core/dtype",
 		"internal/tokenizer", "task"},

@@ -83,7 +83,7 @@ func (f *segmentFn) warm(ctx context.Context, s *rlx.Session) error {
 	if err := f.check(g); err != nil {
 		return err
 	}
-	t := s.Model().Task().(*task.Segment)
+	t := task.Clicks(s.Model().Task())
 	methods := []string{t.ImageMethod, t.PromptMethod}
 	if t.BatchMethod != "" {
 		methods[1] = t.BatchMethod

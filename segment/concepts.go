@@ -25,11 +25,14 @@ import (
 //	scene, err := finder.Encode(ctx, photo)
 //	found, err := scene.Find(ctx, segment.Concept{Text: "a cat"}, finder.Facts().Threshold)
 //
+// If the model also takes points and boxes for single objects, scene.Image.Masks finds these in the same image.
+//
 // It may be used concurrently.
 type Finder struct {
-	run  rlx.Runner
-	spec *task.Concepts
-	text *tokenizer.Tokenizer // nil if the artifact has none
+	run    rlx.Runner
+	spec   *task.Concepts
+	text   *tokenizer.Tokenizer // nil if the artifact has none
+	clicks *Segmenter           // nil if the model takes no clicks
 }
 
 // NewFinder returns a Finder that runs the methods of a model by r, which is usually a *rlx.Session. The error matches
@@ -42,6 +45,9 @@ func NewFinder(r rlx.Runner) (*Finder, error) {
 		return nil, diag.New(diag.Usage, m.Path(), "declares no task %q", task.KindConcepts)
 	}
 	f := &Finder{run: r, spec: t}
+	if k := task.Clicks(t); k != nil {
+		f.clicks = &Segmenter{r, (*spec)(k)}
+	}
 	if t.Tokenizer == "" {
 		return f, nil
 	}
@@ -81,6 +87,9 @@ func (f *Finder) Facts() FinderFacts {
 	return FinderFacts{t.Size, t.MaxTokens, t.MaxExamples, t.Queries, t.Threshold}
 }
 
+// Clicks returns a Segmenter for points and boxes, which select one object, or nil if the model takes none.
+func (f *Finder) Clicks() *Segmenter { return f.clicks }
+
 // A Concept describes objects by a text, such as "a red coin", by examples in the image, or both.
 type Concept struct {
 	Text     string
@@ -96,6 +105,9 @@ type Example struct {
 // A Scene is an image that a model has encoded, in which a Finder finds objects. Its methods may be called repeatedly
 // and concurrently.
 type Scene struct {
+	// Image is the same image for points and boxes, which select one object, or nil if the model takes none.
+	Image *Image
+
 	f        *Finder
 	features map[string]rlx.Tensor
 	size     image.Point
@@ -107,12 +119,23 @@ func (f *Finder) Encode(ctx context.Context, img image.Image) (*Scene, error) {
 	t, b := f.spec, img.Bounds()
 	pixels := imaging.StretchedTo(b.Dx(), b.Dy(), t.Size).Pixels(img, t.Mean, t.Std)
 	in := rlx.Tensor{DType: rlx.F32, Shape: []int{1, 3, t.Size, t.Size}, Data: tensor.Bytes(pixels)}
+	outputs := slices.Clone(t.Features)
+	if f.clicks != nil {
+		outputs = append(outputs, f.clicks.spec.outputs()...)
+	}
 	r, err := f.run.Run(ctx, rlx.Request{Method: t.ImageMethod, Inputs: map[string]rlx.Tensor{t.ImageInput: in},
-		Outputs: t.Features})
+		Outputs: outputs})
 	if err != nil {
 		return nil, err
 	}
-	return &Scene{f, r.Outputs, b.Size()}, nil
+	s := &Scene{f: f, features: map[string]rlx.Tensor{}, size: b.Size()}
+	for _, name := range t.Features {
+		s.features[name] = r.Outputs[name]
+	}
+	if f.clicks != nil {
+		s.Image = f.clicks.image(r.Outputs, s.size)
+	}
+	return s, nil
 }
 
 // An Object is one of the objects that belong to a concept.

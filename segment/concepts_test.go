@@ -4,9 +4,11 @@ import (
 	"encoding/json"
 	"errors"
 	"image"
+	"image/draw"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -18,32 +20,50 @@ import (
 	"github.com/rlx-go/rlx/segment"
 )
 
-// sam3 returns the SAM 3 of a golden case with a tokenizer, compiled once.
-var sam3 = sync.OnceValues(func() (string, error) {
-	const golden = "../testdata/goldens/sam3_concepts/"
-	es, err := synth.ReadManifest(golden + "manifest.json")
-	if err != nil {
-		return "", err
+// sam3 and sam3Clicks return the SAM 3 of a golden case with a tokenizer, compiled once, the second with the tracker.
+var (
+	sam3 = sync.OnceValues(func() (string, error) {
+		return compiledSAM3("sam3", "sam3_concepts/config.json", "sam3_concepts")
+	})
+	sam3Clicks = sync.OnceValues(func() (string, error) {
+		return compiledSAM3("sam3clicks", "sam3_clicks/config.json", "sam3_concepts", "sam3_clicks")
+	})
+)
+
+func compiledSAM3(name, config string, manifests ...string) (string, error) {
+	const goldens = "../testdata/goldens/"
+	var es []synth.Entry
+	for _, m := range manifests {
+		part, err := synth.ReadManifest(goldens + m + "/manifest.json")
+		if err != nil {
+			return "", err
+		}
+		es = append(es, part...)
 	}
-	checkpoint := rlxtest.Scratch("sam3.safetensors")
+	checkpoint := rlxtest.Scratch(name + ".safetensors")
 	if err := synth.Write(checkpoint, es, dtype.F32); err != nil {
 		return "", err
 	}
-	tokenizer, err := os.ReadFile("../testdata/goldens/sam3_tiny/tokenizer.json")
+	tokenizer, err := os.ReadFile(goldens + "sam3_tiny/tokenizer.json")
 	if err == nil {
 		err = os.WriteFile(filepath.Join(filepath.Dir(checkpoint), "tokenizer.json"), tokenizer, 0o666)
 	}
-	path := rlxtest.Scratch("sam3.rlx")
+	path := rlxtest.Scratch(name + ".rlx")
 	if err == nil {
-		rlxtest.Compile(path, checkpoint, "--model-config", golden+"config.json", "--target", "cpu")
+		rlxtest.Compile(path, checkpoint, "--model-config", goldens+config, "--target", "cpu")
 	}
 	return path, err
-})
+}
 
 // finder returns a Finder of the golden case.
 func finder(t *testing.T) *segment.Finder {
 	t.Helper()
-	path, err := sam3()
+	return finderOf(t, sam3)
+}
+
+func finderOf(t *testing.T, compiled func() (string, error)) *segment.Finder {
+	t.Helper()
+	path, err := compiled()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -223,5 +243,46 @@ func TestFinderRefuses(t *testing.T) {
 	}
 	if err := f.Check(segment.Concept{Text: strings.Repeat("coin ", 30)}, 0, image.Pt(384, 303)); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestFinderClicks finds single objects at a point and in a box, and all objects of a text, in an image that is encoded
+// once. The masks are compared with those of Transformers, which rounds some pixels of the image differently.
+func TestFinderClicks(t *testing.T) {
+	if finder(t).Clicks() != nil {
+		t.Error("a model without the tracker takes clicks")
+	}
+	f := finderOf(t, sam3Clicks)
+	scene, err := f.Encode(t.Context(), open(t, "../demo/coins.png"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	point := []segment.Point{{X: 100, Y: 140, Foreground: true}}
+	for name, c := range map[string]struct {
+		prompts segment.Prompts
+		choice  segment.Choice
+	}{
+		"point": {segment.Prompts{Points: point}, segment.Best},
+		"box":   {segment.Prompts{Points: point, Box: &segment.Box{X0: 60, Y0: 40, X1: 200, Y1: 160}}, "0"},
+	} {
+		masks, err := scene.Image.Masks(t.Context(), c.prompts, c.choice)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := image.NewGray(masks[0].Image.Rect)
+		draw.Draw(want, want.Rect, open(t, "testdata/sam3."+name+".png"), image.Point{}, draw.Src)
+		same := overlap(t, segment.EncodeRLE(masks[0].Image), segment.EncodeRLE(want))
+		t.Logf("%s: IoU %.5f with the mask of Transformers", name, same)
+		if same < 0.999 {
+			t.Errorf("%s: IoU %v with the mask of Transformers", name, same)
+		}
+	}
+	found, err := scene.Find(t.Context(), segment.Concept{Text: "coin"}, 0.3)
+	if err != nil || len(found.Objects) != 6 {
+		t.Errorf("%v, %v; want 6 objects", found, err)
+	}
+	one, err := f.Clicks().Encode(t.Context(), open(t, "../demo/coins.png"))
+	if err != nil || !slices.Equal(one.Embedding.Data, scene.Image.Embedding.Data) || len(one.Features) != 2 {
+		t.Errorf("an image that is encoded for clicks alone differs: %v", err)
 	}
 }

@@ -57,10 +57,10 @@ type Segmenter struct {
 type spec task.Segment
 
 // New returns a Segmenter that runs the methods of a model by r, which is usually a *rlx.Session. The error matches
-// rlx.ErrUsage if the model does not declare the task "segment".
+// rlx.ErrUsage if the model does not declare the task "segment", or "segment_concepts" with clicks.
 func New(r rlx.Runner) (*Segmenter, error) {
-	t, ok := r.Model().Task().(*task.Segment)
-	if !ok {
+	t := task.Clicks(r.Model().Task())
+	if t == nil {
 		return nil, diag.New(diag.Usage, r.Model().Path(), "declares no task %q", task.KindSegment)
 	}
 	return &Segmenter{r, (*spec)(t)}, nil
@@ -98,19 +98,29 @@ func (s *Segmenter) Encode(ctx context.Context, img image.Image) (*Image, error)
 	t := s.spec
 	pixels, _ := t.preprocess(img)
 	in := rlx.Tensor{DType: rlx.F32, Shape: []int{1, 3, t.Size, t.Size}, Data: tensor.Bytes(pixels)}
-	r, err := s.run.Run(ctx, rlx.Request{Method: t.ImageMethod, Inputs: map[string]rlx.Tensor{t.ImageInput: in}})
+	r, err := s.run.Run(ctx, rlx.Request{Method: t.ImageMethod, Inputs: map[string]rlx.Tensor{t.ImageInput: in},
+		Outputs: t.outputs()})
 	if err != nil {
 		return nil, err
 	}
-	out := &Image{Embedding: r.Outputs[t.Embedding], s: s, size: img.Bounds().Size()}
+	return s.image(r.Outputs, img.Bounds().Size()), nil
+}
+
+// image returns the image of the given size for which the model made outputs.
+func (s *Segmenter) image(outputs map[string]rlx.Tensor, size image.Point) *Image {
+	t := s.spec
+	out := &Image{Embedding: outputs[t.Embedding], s: s, size: size}
 	for _, name := range t.Features {
 		if out.Features == nil {
 			out.Features = map[string]rlx.Tensor{}
 		}
-		out.Features[name] = r.Outputs[name]
+		out.Features[name] = outputs[name]
 	}
-	return out, nil
+	return out
 }
+
+// outputs lists what the image method gives for prompts.
+func (t *spec) outputs() []string { return append([]string{t.Embedding}, t.Features...) }
 
 // Masks finds the object of prompts. Errors match ErrPrompt, ErrChoice or ErrNoBest, or are those of rlx.Session.Run.
 func (m *Image) Masks(ctx context.Context, p Prompts, c Choice) ([]Mask, error) {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 
 	"github.com/rlx-go/rlx/core/code"
@@ -63,7 +64,26 @@ type Concepts struct {
 
 	Threshold     float64 `json:"threshold"`      // an object has a higher score
 	MaskThreshold float64 `json:"mask_threshold"` // a pixel is inside a mask if sigmoid(logit) is larger
+
+	// Clicks describes how points and boxes select one object in the image that ImageMethod encodes. It is empty if the
+	// model takes none.
+	Clicks Segment `json:"clicks,omitzero"`
 }
+
+// Clicks returns how a model selects objects by points and boxes, with either task, or nil if it does not.
+func Clicks(t Task) *Segment {
+	switch t := t.(type) {
+	case *Segment:
+		return t
+	case *Concepts:
+		if t.hasClicks() {
+			return &t.Clicks
+		}
+	}
+	return nil
+}
+
+func (c *Concepts) hasClicks() bool { return c.Clicks.ImageMethod != "" }
 
 // NewConcepts returns the description of a model that follows the conventions of SAM 3.
 func NewConcepts(size, queries, maxTokens, vocabulary, maxExamples int) *Concepts {
@@ -87,6 +107,7 @@ func (c *Concepts) Kind() string { return KindConcepts }
 func (c *Concepts) Fields() []Field {
 	return []Field{
 		{Key: "any_text", Value: &c.AnyText}, {Key: "boxes_output", Value: &c.BoxesOutput},
+		{Key: "clicks", Value: c.Clicks.Fields(), Added: true},
 		{Key: "detect_method", Value: &c.DetectMethod}, {Key: "examples_input", Value: &c.ExamplesInput},
 		{Key: "examples_method", Value: &c.ExamplesMethod}, {Key: "features", Value: &c.Features, Max: maxFeatures},
 		{Key: "ids_input", Value: &c.IDsInput}, {Key: "image_input", Value: &c.ImageInput},
@@ -116,8 +137,12 @@ func (c *Concepts) String() string {
 	if c.ExamplesMethod != "" {
 		examples = fmt.Sprintf(" or up to %d example boxes", c.MaxExamples)
 	}
-	return fmt.Sprintf("an image of any size (%d px inside), a text of up to %d tokens%s", c.Size, c.MaxTokens,
-		examples)
+	clicks := ""
+	if c.hasClicks() {
+		clicks = "; points and a box for one object"
+	}
+	return fmt.Sprintf("an image of any size (%d px inside), a text of up to %d tokens%s%s", c.Size, c.MaxTokens,
+		examples, clicks)
 }
 
 // Limits that Validate enforces.
@@ -128,7 +153,7 @@ const (
 
 // Validate checks a description that was read from a file. The error is a *diag.Error with code.TaskSpec.
 func (c *Concepts) Validate() error {
-	for _, check := range []func() error{c.checkNames, c.checkSizes, c.checkNumbers} {
+	for _, check := range []func() error{c.checkNames, c.checkSizes, c.checkNumbers, c.validateClicks} {
 		if err := check(); err != nil {
 			return diag.New(code.TaskSpec, "task "+KindConcepts, "%w", err)
 		}
@@ -151,6 +176,25 @@ func (c *Concepts) checkNames() error {
 		some != (c.MaxExamples != 0) {
 		return errors.New(
 			"examples_method, examples_input, labels_input and max_examples are given in part; want all or none")
+	}
+	return nil
+}
+
+// validateClicks checks that clicks are for the image that the text is for.
+func (c *Concepts) validateClicks() error {
+	k := &c.Clicks
+	if !c.hasClicks() {
+		if !reflect.DeepEqual(*k, Segment{}) {
+			return errors.New("clicks: image_method is empty")
+		}
+		return nil
+	}
+	if err := k.Validate(); err != nil {
+		return fmt.Errorf("clicks: %w", err)
+	}
+	if k.ImageMethod != c.ImageMethod || k.ImageInput != c.ImageInput || k.Size != c.Size || k.Resize != c.Resize ||
+		k.Mean != c.Mean || k.Std != c.Std {
+		return errors.New("clicks: the image is another than that of the text; want one method, input, size and scale")
 	}
 	return nil
 }

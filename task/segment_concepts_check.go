@@ -29,8 +29,16 @@ func (c *Concepts) Check(m Methods) error {
 	if err != nil {
 		return err
 	}
-	if err := c.checkDetect(image, detect, words); err != nil || c.ExamplesMethod == "" {
+	if err := c.checkDetect(image, detect, words); err != nil {
 		return err
+	}
+	if c.hasClicks() {
+		if err := c.Clicks.Check(m); err != nil {
+			return err
+		}
+	}
+	if c.ExamplesMethod == "" {
+		return nil
 	}
 	examples, err := m.Taking(c.ExamplesMethod, append(inputs, c.ExamplesInput, c.LabelsInput)...)
 	if err != nil {
@@ -84,10 +92,20 @@ func (c *Concepts) checkDetect(image, detect *Method, width ir.Dim) error {
 	return checkFeatures(image, detect, c.Features)
 }
 
-// CheckInput checks ids, labels and examples. The model uses ids and labels as indices, and where an example is to read
-// the image.
+// Default returns that of the mask of clicks.
+func (c *Concepts) Default(method, input string) (value float64, ok bool) {
+	if !c.hasClicks() {
+		return 0, false
+	}
+	return c.Clicks.Default(method, input)
+}
+
+// CheckInput checks ids, labels and examples, and what clicks give. The model uses ids and labels as indices, and where
+// an example is to read the image.
 func (c *Concepts) CheckInput(method, input string, v tensor.Tensor) error {
 	switch {
+	case c.hasClicks() && (method == c.Clicks.PromptMethod || method == c.Clicks.BatchMethod):
+		return c.Clicks.CheckInput(method, input, v)
 	case method == c.TextMethod && input == c.IDsInput:
 		return below(v, c.Vocabulary, "id")
 	case method != c.ExamplesMethod || method == "":

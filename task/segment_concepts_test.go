@@ -34,6 +34,8 @@ func methodsOf(t *testing.T, texts ...string) (out task.Methods) {
 	return out
 }
 
+var clicksOf = tinymodel.ConceptsClicks
+
 func TestValidateConcepts(t *testing.T) {
 	if err := tinymodel.ConceptsTask().Validate(); err != nil {
 		t.Fatal(err)
@@ -57,6 +59,11 @@ func TestValidateConcepts(t *testing.T) {
 		"std":              func(c *task.Concepts) { c.Std[2] = 0 },
 		"mean":             func(c *task.Concepts) { c.Mean[0] = math.NaN() },
 		"threshold":        func(c *task.Concepts) { c.Threshold = 1.5 },
+		"clicks in part":   func(c *task.Concepts) { c.Clicks.MaxPoints = 2 },
+		"wrong clicks":     func(c *task.Concepts) { c.Clicks = clicksOf(c); c.Clicks.Tokens = 0 },
+		"another image":    func(c *task.Concepts) { c.Clicks = clicksOf(c); c.Clicks.Size = 16 },
+		"another method":   func(c *task.Concepts) { c.Clicks = clicksOf(c); c.Clicks.ImageMethod = "x" },
+		"another scale":    func(c *task.Concepts) { c.Clicks = clicksOf(c); c.Clicks.Std[1] = 1 },
 		"mask threshold":   func(c *task.Concepts) { c.MaskThreshold = math.NaN() },
 		"negative queries": func(c *task.Concepts) { c.Queries = -1 },
 	} {
@@ -78,6 +85,17 @@ func TestCheckConcepts(t *testing.T) {
 	alone.ExamplesMethod, alone.ExamplesInput, alone.LabelsInput, alone.MaxExamples = "", "", "", 0
 	if err := alone.Check(methodsOf(t, all[:3]...)); err != nil {
 		t.Error(err)
+	}
+	both := tinymodel.ConceptsTask()
+	both.Clicks = tinymodel.ConceptsClicks(both)
+	if err := both.Check(methodsOf(t, append(all, tinymodel.Decode)...)); err != nil || both.Validate() != nil {
+		t.Error(err, both.Validate())
+	}
+	if err := both.Check(methodsOf(t, all...)); err == nil || !strings.Contains(err.Error(), `"decode"`) {
+		t.Errorf("without the method of clicks: %v", err)
+	}
+	if task.Clicks(both) != &both.Clicks || task.Clicks(alone) != nil || task.Clicks(&both.Clicks) != &both.Clicks {
+		t.Error("Clicks returns another task")
 	}
 	for name, change := range map[string]func(*task.Concepts){
 		"no such method": func(c *task.Concepts) { c.TextMethod = "say" },
@@ -129,6 +147,14 @@ func TestCheckConcepts(t *testing.T) {
 // TestConceptsInput checks that ids, labels and examples must be those that the model can use.
 func TestConceptsInput(t *testing.T) {
 	c := tinymodel.ConceptsTask()
+	if _, ok := c.Default("decode", "mask"); ok {
+		t.Error("without clicks a mask may be left out")
+	}
+	c.Clicks = clicksOf(c)
+	c.Clicks.MaskInput, c.Clicks.MaskSide = "mask", 8
+	if v, ok := c.Default("decode", "mask"); !ok || v == v {
+		t.Errorf("the default of a mask is %v, %v", v, ok)
+	}
 	ints := func(v ...int32) tensor.Tensor { return tensor.Tensor{Data: tensor.Bytes(v)} }
 	floats := func(v ...float32) tensor.Tensor { return tensor.Tensor{Data: tensor.Bytes(v)} }
 	for _, x := range []struct {
@@ -146,6 +172,8 @@ func TestConceptsInput(t *testing.T) {
 			"number 1 of example 1 is 1.5; allowed are 0 to 1, parts of the image"},
 		{"find_like", "examples", floats(float32(math.NaN())), "number 0 of example 0 is NaN"},
 		{"find", "text", floats(9), ""},
+		{"decode", "labels", ints(2, 3, -1), ""},
+		{"decode", "labels", ints(4), "label 0 is 4; allowed are 1 (foreground)"},
 	} {
 		err := c.CheckInput(x.method, x.input, x.v)
 		if (err == nil) != (x.want == "") || err != nil && !strings.HasPrefix(err.Error(), x.want) {

@@ -66,7 +66,7 @@ type Field struct {
 	// means 512. Strings in lists have at most 512 bytes.
 	Max int
 	// Added marks a field that was added after version 1.0 of the format. Its zero value is not stored, and artifacts
-	// without it load.
+	// without it load. Value must be a pointer, or a []Field, which is not stored if all of its values are zero.
 	Added bool
 }
 

@@ -134,10 +134,9 @@ func reader(t *testing.T, bin string) string {
 			t.Fatal(err)
 		}
 	}
-	const goldens = "../../testdata/goldens/"
-	checkpoint(t, filepath.Join(dir, "sam2.1-hiera-tiny"), goldens+"sam2_tiny/")
-	checkpoint(t, filepath.Join(dir, "sam3"), goldens+"sam3_concepts/")
-	tokenizer, err := os.ReadFile(goldens + "sam3_tiny/tokenizer.json")
+	checkpoint(t, filepath.Join(dir, "sam2.1-hiera-tiny"), goldenCases+"sam2_tiny/")
+	checkpoint(t, filepath.Join(dir, "sam3"), goldenCases+"sam3_clicks/", goldenCases+"sam3_concepts/")
+	tokenizer, err := os.ReadFile(goldenCases + "sam3_tiny/tokenizer.json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,10 +173,10 @@ bin/rlxc qwen -o llama.rlx -q`)
 	return dir
 }
 
-// checkpoint makes a folder with the model of a golden case.
-func checkpoint(t *testing.T, dir, golden string) {
+// checkpoint makes a folder with the model of a golden case, with weights of others.
+func checkpoint(t *testing.T, dir, golden string, more ...string) {
 	t.Helper()
-	es, err := synth.ReadManifest(golden + "manifest.json")
+	es, err := goldenWeights(append(more, golden)...)
 	if err == nil {
 		err = os.Mkdir(dir, 0o755)
 	}
@@ -192,6 +191,18 @@ func checkpoint(t *testing.T, dir, golden string) {
 		t.Fatal(err)
 	}
 	write(t, filepath.Join(dir, "config.json"), string(config))
+}
+
+// goldenWeights joins the weights of golden cases, given as folders that end in a slash.
+func goldenWeights(folders ...string) (out []synth.Entry, err error) {
+	for _, f := range folders {
+		part, err := synth.ReadManifest(f + "manifest.json")
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, part...)
+	}
+	return out, nil
 }
 
 func write(t *testing.T, path, text string) {

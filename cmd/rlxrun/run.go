@@ -241,6 +241,9 @@ func newJob(ctx context.Context, s *session, f *runFlags) (job, error) {
 		case len(given) == 0:
 		case onTensors:
 			return nil, cli.Usagef(given[0], "cannot be combined with --method, -i and --random")
+		case u.name == s.model.Facts().Task && u.name != declared.name:
+			return nil, cli.Usagef(given[0], "cannot be combined with %s: it finds all objects, and that one",
+				segmentUse(f.tasks).clicks()[0])
 		case u.name != declared.name:
 			return nil, cli.Usagef(given[0], "%s declares no task that takes %s; it offers the methods %s", path,
 				u.takes, methodNames(s.model)).

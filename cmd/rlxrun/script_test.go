@@ -328,6 +328,7 @@ func scripts(t *testing.T, dir string, demo bool) {
 			for name, change := range map[string]func(*task.Concepts){
 				"concepts.rlx": func(*task.Concepts) {},
 				"wordless.rlx": func(about *task.Concepts) { about.Tokenizer = "" },
+				"clicks.rlx":   func(about *task.Concepts) { about.Clicks = tinymodel.ConceptsClicks(about) },
 			} {
 				if err := writeConceptsModel(filepath.Join(e.WorkDir, name), change); err != nil {
 					return err
@@ -410,7 +411,11 @@ func writeTextModel(path string, change func(about *task.Text, graph, template *
 func writeConceptsModel(path string, change func(*task.Concepts)) error {
 	about := tinymodel.ConceptsTask()
 	change(about)
-	programs, err := tinymodel.Compile("cpu", tinymodel.See, tinymodel.Words, tinymodel.Find, tinymodel.FindLike)
+	methods := []string{tinymodel.See, tinymodel.Words, tinymodel.Find, tinymodel.FindLike}
+	if about.Clicks.ImageMethod != "" {
+		methods = append(methods, tinymodel.Decode)
+	}
+	programs, err := tinymodel.Compile("cpu", methods...)
 	if err != nil {
 		return err
 	}

@@ -55,6 +55,7 @@ var _ = registerTask(taskKind{
 type segmentFlags struct {
 	maskFlags
 	shared       *imageFlag
+	fs           *cli.FlagSet
 	points       cli.List
 	mask         string
 	maskPrompt   string
@@ -66,7 +67,9 @@ type segmentFlags struct {
 }
 
 func (f *segmentFlags) declare(fs *cli.FlagSet) {
-	fs.Group("Segmenting an image (artifacts that declare the task " + task.KindSegment + ")")
+	f.fs = fs
+	fs.Group("Segmenting an image (artifacts that declare the task " + task.KindSegment + ", or " + task.KindConcepts +
+		" with clicks)")
 	fs.ListVarP(&f.points, "point", "", "`X,Y[,0|1]` a pixel of the object; with 0, a pixel outside it (repeatable)")
 	fs.StringVar(&f.maskPrompt, "mask-prompt", "",
 		"`FILE` a rough mask, beside a point or box: a PNG of the image's size, white inside, or a .npy of logits, f32[1,1,4*tokens,4*tokens]")
@@ -92,8 +95,13 @@ func (f *segmentFlags) settle() error {
 }
 
 // given lists the flags of the task that were used.
-func (f *segmentFlags) given() []string {
-	out := f.maskFlags.given()
+func (f *segmentFlags) given() []string { return append(f.maskFlags.given(), f.clicks()...) }
+
+// clicks lists those of them that no other task has.
+func (f *segmentFlags) clicks() (out []string) {
+	if f.fs == nil {
+		return nil // there is no command line
+	}
 	if len(f.points.Values) > 0 {
 		out = append(out, "--point")
 	}
@@ -115,7 +123,7 @@ func (f *segmentFlags) given() []string {
 	if f.minStability != segment.DefaultMinStability {
 		out = append(out, "--min-stability")
 	}
-	if f.mask != string(segment.Best) {
+	if f.fs.Changed("mask") {
 		out = append(out, "--mask")
 	}
 	return out
@@ -155,7 +163,7 @@ func (f *segmentFlags) job(ctx context.Context, s *session) (job, error) {
 	if many, ok, err := f.many(g, s); ok || err != nil {
 		return many, err
 	}
-	j := &segmentJob{segmenter: g, model: s.model, task: s.model.Task().(*task.Segment), flags: f}
+	j := &segmentJob{segmenter: g, model: s.model, task: task.Clicks(s.model.Task()), flags: f}
 	if j.runs, err = methodsOf(s.model, j.task.ImageMethod, j.task.PromptMethod); err != nil {
 		return nil, err
 	}
@@ -285,7 +293,7 @@ func (j *segmentJob) methods() []*rlx.Method { return j.runs }
 func (j *segmentJob) offers() []offer { return segmentOffers(j.model, j.flags.mask) }
 
 func segmentOffers(m *rlx.Model, mask string) []offer {
-	s := m.Task().(*task.Segment)
+	s := task.Clicks(m.Task())
 	suffixes := []string{""}
 	if mask == string(segment.All) {
 		suffixes = nil
@@ -392,7 +400,7 @@ func (j *segmentJob) summary() (out []maskfiles.Summary) {
 
 // help explains the flags for an artifact with this task.
 func (f *segmentFlags) help(m *rlx.Model) string {
-	s := m.Task().(*task.Segment)
+	s := task.Clicks(m.Task())
 	mask := ""
 	if s.MaskInput != "" {
 		mask = " and perhaps --mask-prompt"

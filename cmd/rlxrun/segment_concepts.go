@@ -26,6 +26,8 @@ var _ = registerTask(taskKind{
 			Line: "rlxrun sam3.rlx --image photo.jpg --text \"a cat\" -o cats"},
 		{About: "all objects like the one in the first box and unlike the one in the second",
 			Line: "rlxrun sam3.rlx --image coins.png --box 316,155,379,218 --box 10,10,60,60:0 -o coins"},
+		{About: "the mask of the one object at a pixel, or in a box",
+			Line: "rlxrun sam3.rlx --image coins.png --box 316,155,379,218 --mask best -o mask.png"},
 	},
 	flags: func(im *imageFlag) taskFlags { return &conceptFlags{shared: im} },
 })
@@ -196,8 +198,12 @@ func (w *conceptWork) note(masks int, ends []imageEnd) string {
 // help explains the flags for an artifact with this task.
 func (f *conceptFlags) help(m *rlx.Model) string {
 	t := m.Task().(*task.Concepts)
+	clicks := ""
+	if task.Clicks(t) != nil {
+		clicks = "\nOne object, by --point, or by --box with --mask:\n" + (&segmentFlags{}).help(m)
+	}
 	return fmt.Sprintf("Task %s: --image with --text (up to %d tokens) or --box (up to %d examples), --threshold %v.\n"+
 		"Outputs for -o:\n  %-16s %s\n  %-16s %s\n  %-16s %s\n", task.KindConcepts, t.MaxTokens, t.MaxExamples,
 		t.Threshold, "masks", "the objects as files in a folder, with "+maskfiles.Name, cocoOffer.name, cocoOffer.about,
-		"overlay", "the image with all objects in colour (PNG)")
+		"overlay", "the image with all objects in colour (PNG)") + clicks
 }

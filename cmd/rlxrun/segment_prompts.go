@@ -48,7 +48,7 @@ func (f *segmentFlags) many(g *segment.Segmenter, s *session) (j *manyJob, ok bo
 	if err := checkEverything(all); err != nil {
 		return nil, true, err
 	}
-	t := s.model.Task().(*task.Segment)
+	t := task.Clicks(s.model.Task())
 	w := &promptWork{segmenter: g, flags: f, all: all}
 	j = &manyJob{work: w, flags: &f.maskFlags}
 	names := []string{t.ImageMethod, t.PromptMethod}

@@ -4,22 +4,16 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"image"
 	"io"
 	"net"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/rlx-go/rlx"
 	"github.com/rlx-go/rlx/internal/cli"
-	"github.com/rlx-go/rlx/internal/imaging"
 	"github.com/rlx-go/rlx/internal/localpage"
-	"github.com/rlx-go/rlx/internal/segmentpage"
-	"github.com/rlx-go/rlx/segment"
 	"github.com/rlx-go/rlx/task"
 )
 
@@ -40,7 +34,8 @@ A language model (task text) is served over the HTTP API of OpenAI: chat complet
 If it was compiled with rlxc --batch N, up to N texts of all clients share every run; otherwise they take turns token by token. Without --listen only this machine can connect.
 Several files, files without a task, and others with --api are served over the Open Inference Protocol, version 2, which clients of KServe and Triton speak: every method that keeps no state, over REST and, with --grpc, gRPC.
 Otherwise it serves a page. Open the address in a browser on this machine. If the artifact declares the task segment, the page segments images:
-an image is encoded once; after that a click, a box or the keyboard finds a mask in the time of the decoder alone, and you can save masks. If it declares the task splats, the page shows
+an image is encoded once; after that a click, a box or the keyboard finds a mask in the time of the decoder alone, and you can save masks. If it declares the task segment_concepts, a text or
+boxes around examples find all objects of a kind. If it declares the task splats, the page shows
 the scene, and mouse, fingers or keys move the camera; each frame is rendered by the backend, a small one while the camera moves, if the artifact has a method for it. The page's server listens on
 127.0.0.1 only, and the address has a random token, so other machines, other users and other pages in your browser cannot use it. With --listen, whoever has the
 address can, from other machines, too. The page loads nothing from the network, and images stay on the machine that runs the model. A backend that ends is started again. To use it on a remote machine, forward the port: ssh -L 8000:127.0.0.1:8000 MACHINE rlxrun serve sam.rlx --port 8000`,
@@ -107,11 +102,11 @@ func (s *session) serve(ctx context.Context, f *serveFlags) error {
 	}
 	var page func(net.Listener) error
 	switch t := s.model.Task().(type) {
-	case *task.Segment:
+	case *task.Segment, *task.Concepts:
 		if f.camera != "" {
 			return cli.Usagef("--camera", "is for scenes; %s segments images", s.model.Path())
 		}
-		page = func(l net.Listener) error { return s.serveImages(ctx, f, t, l) }
+		page = func(l net.Listener) error { return s.serveImages(ctx, f, l) }
 	case *task.Splats:
 		if f.image != "" {
 			return cli.Usagef("--image", "is for artifacts that segment images; %s is a scene", s.model.Path())
@@ -150,42 +145,6 @@ func listen(address string) (net.Listener, error) {
 		return nil, cli.Usagef("address "+address, "cannot be used: %w", err)
 	}
 	return l, nil
-}
-
-// serveImages serves the page with images until ctx ends.
-func (s *session) serveImages(ctx context.Context, f *serveFlags, t *task.Segment, listener net.Listener) error {
-	var methods []*rlx.Method
-	for _, name := range []string{t.ImageMethod, t.PromptMethod} {
-		m, err := s.model.Method(name)
-		if err != nil {
-			return err
-		}
-		methods = append(methods, m)
-	}
-	l := &lasting{s: s, ctx: ctx}
-	o := segmentpage.Options{Model: filepath.Base(s.model.Path()), Best: [2]int{t.BestFirst, t.BestLast}}
-	o.Open = func(ctx context.Context, file io.Reader) (segmentpage.Image, error) {
-		return l.servedImage(
-			func(lim imaging.Limits) (image.Image, error) { return imaging.Decode("the file", file, lim) })
-	}
-	if f.image != "" {
-		o.FirstName = filepath.Base(f.image)
-		if f.image == "-" {
-			o.FirstName = "stdin"
-		}
-		var err error
-		if o.First, err = l.servedImage(
-			func(lim imaging.Limits) (image.Image, error) {
-				return readImage(ctx, f.image, s.env.Stdin, lim)
-			}); err != nil {
-			return err
-		}
-	}
-	if err := s.readyToServe(ctx, methods); err != nil {
-		return err
-	}
-	o.Failed = func(err error) { s.env.Notef("%v", inFlags(err)) }
-	return s.serveUntil(ctx, f, listener, segmentpage.New(o), l)
 }
 
 // readyToServe waits for the backend and loads methods.
@@ -265,96 +224,4 @@ func (s *session) announce(url, note string) error {
 	s.env.Notef("%s", note)
 	_, err := io.WriteString(s.env.Stdout, url+"\n")
 	return err
-}
-
-// servedImage is an image that the page shows.
-type servedImage struct {
-	*lasting
-	segmenter *segment.Segmenter
-	img       image.Image // as the model takes it; nil once it is encoded
-	picture   *image.NRGBA
-	encoded   *segment.Image
-	reserved  int64 // bytes of memory
-
-	mu   sync.Mutex // held during Masks
-	last *rlx.Result
-}
-
-// Run runs a method and keeps its result, because the page shows the quality of all masks.
-func (v *servedImage) Run(ctx context.Context, r rlx.Request) (res *rlx.Result, err error) {
-	v.last, err = v.lasting.Run(ctx, r)
-	return v.last, err
-}
-
-// servedImage decodes an image and reserves the memory that it needs while the page shows it.
-func (l *lasting) servedImage(decode func(imaging.Limits) (image.Image, error)) (segmentpage.Image, error) {
-	v := &servedImage{lasting: l}
-	var err error
-	if v.segmenter, err = segment.New(v); err != nil {
-		return nil, err
-	}
-	if v.img, err = decode(imaging.Limits{Pixels: segmentpage.MaxPixels, Fits: v.need}); err == nil {
-		size := v.img.Bounds().Size()
-		err = v.need(4*int64(size.X)*int64(size.Y) + v.segmenter.Memory(size, segment.Best))
-	}
-	if err != nil {
-		v.Close()
-		return nil, err
-	}
-	v.picture = imaging.NRGBA(v.img)
-	return v, nil
-}
-
-func (v *servedImage) need(bytes int64) error {
-	err := v.s.need("images", bytes)
-	if err == nil {
-		v.reserved += bytes
-	}
-	return err
-}
-
-// Close releases the memory.
-func (v *servedImage) Close() { v.s.memory.Release("images", v.reserved) }
-
-// Picture returns the image with 8 bits per channel.
-func (v *servedImage) Picture() *image.NRGBA { return v.picture }
-
-// Encode runs the image encoder.
-func (v *servedImage) Encode(ctx context.Context) error {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	encoded, err := v.segmenter.Encode(ctx, v.img)
-	if err != nil {
-		return inFlags(err)
-	}
-	v.encoded, v.img = encoded, nil
-	return nil
-}
-
-// Everything finds all objects.
-func (v *servedImage) Everything(ctx context.Context, side int, each func(*image.Gray) error) (*segment.Segmentation,
-	error) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	o := segment.EverythingOptions{Side: side}
-	bytes := v.segmenter.EverythingMemory(v.picture.Rect.Size(), o)
-	if err := v.s.need("masks", bytes); err != nil {
-		return nil, err
-	}
-	defer v.s.memory.Release("masks", bytes)
-	found, err := v.encoded.EverythingMasks(ctx, o, each, nil)
-	return found, inFlags(err)
-}
-
-// Masks runs the decoder.
-func (v *servedImage) Masks(ctx context.Context, p segment.Prompts, which segment.Choice) (
-	mask segment.Mask, quality []float32, err error) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	masks, err := v.encoded.Masks(ctx, p, which)
-	if err != nil {
-		return mask, nil, inFlags(err)
-	}
-	quality, err = rlx.Values[float32](v.last.Outputs[v.s.model.Task().(*task.Segment).IoUOutput])
-	return masks[0], quality, err
 }

@@ -13,7 +13,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 )
 
 // TestBrowser uses the page of `rlxrun serve` with the demo model as a user would, in Chromium. It compares masks with
@@ -49,17 +48,7 @@ func TestBrowser(t *testing.T) {
 	// saved presses a key and returns the file that the page then saves.
 	saved := func(key, name string) []byte {
 		t.Helper()
-		path := filepath.Join(b.files, name)
-		os.Remove(path)
-		b.press(key)
-		b.says("Saved as " + name)
-		for begun := time.Now(); ; time.Sleep(5 * time.Millisecond) {
-			if _, err := os.Stat(path); err == nil {
-				return readFile(t, path)
-			} else if time.Since(begun) > hangGuard {
-				t.Fatal(name + " does not appear")
-			}
-		}
+		return b.saves(name, func() { b.press(key) })
 	}
 	same := func(what string, args ...string) {
 		t.Helper()

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 )
 
 // TestObjectsBrowser uses what the page of `rlxrun serve` has for several objects, in Chromium: names and colours, the
@@ -86,21 +85,11 @@ func TestObjectsBrowser(t *testing.T) {
 	b.resize(1280, 800, 1, true)
 
 	// The export has all of them, as the command makes them.
-	file := filepath.Join(b.files, "scene1-masks.zip")
-	b.press("e")
-	b.says("Saved as scene1-masks.zip")
-	for begun := time.Now(); ; time.Sleep(5 * time.Millisecond) {
-		if _, err := os.Stat(file); err == nil {
-			break
-		} else if time.Since(begun) > hangGuard {
-			t.Fatal("no file appears")
-		}
-	}
-	z, err := zip.OpenReader(file)
+	file := b.saves("scene1-masks.zip", func() { b.press("e") })
+	z, err := zip.NewReader(bytes.NewReader(file), int64(len(file)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer z.Close()
 	var names []string
 	for _, f := range z.File {
 		names = append(names, f.Name)
@@ -152,17 +141,9 @@ func TestObjectsBrowser(t *testing.T) {
 	shot("pinched")
 	rows(1)
 	b.press("f")
-	b.press("s")
-	b.says("Saved as scene1-mask.png")
+	mask := b.saves("scene1-mask.png", func() { b.press("s") })
 	sh(t, filepath.Dir(want), rlxrun+" "+sam+" --image "+scene+" --point 128,128 -o want.png -q")
-	for begun := time.Now(); ; time.Sleep(5 * time.Millisecond) {
-		if _, err := os.Stat(filepath.Join(b.files, "scene1-mask.png")); err == nil {
-			break
-		} else if time.Since(begun) > hangGuard {
-			t.Fatal("no file appears")
-		}
-	}
-	if !bytes.Equal(readFile(t, filepath.Join(b.files, "scene1-mask.png")), readFile(t, want)) {
+	if !bytes.Equal(mask, readFile(t, want)) {
 		t.Error("the mask of a click in the magnified picture differs")
 	}
 	asksOnly(b, url)

@@ -13,7 +13,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/rlx-go/rlx/task"
 )
@@ -93,22 +92,13 @@ func TestSceneBrowser(t *testing.T) {
 		t.Helper()
 		text := ""
 		p.script(&text, "return document.getElementById('camera').textContent")
-		path, file := filepath.Join(p.files, "balls.png"), filepath.Join(dir, "want.png")
-		os.Remove(path)
-		p.press("s")
-		p.says("Saved as balls.png")
-		for begun := time.Now(); ; time.Sleep(5 * time.Millisecond) {
-			if _, err := os.Stat(path); err == nil {
-				break
-			} else if time.Since(begun) > hangGuard {
-				t.Fatal("balls.png does not appear")
-			}
-		}
+		file := filepath.Join(dir, "want.png")
+		picture := p.saves("balls.png", func() { p.press("s") })
 		value := strings.TrimSuffix(strings.TrimPrefix(text, "--camera '"), "'")
 		if msg, err := exec.Command(rlxrun, scene, "--camera", value, "-q", "-o", file).CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, msg)
 		}
-		if d := difference(t, readFile(t, path), readFile(t, file)); d > 0.2 { // the text has 5 digits
+		if d := difference(t, picture, readFile(t, file)); d > 0.2 { // the text has 5 digits
 			t.Errorf("%s: the picture that is saved differs from that of rlxrun %s by %v levels", what, text, d)
 		}
 	}

@@ -74,7 +74,7 @@ type maskFlags struct {
 func (f *maskFlags) declare(fs *cli.FlagSet) {
 	fs.Group("Masks of objects (artifacts that declare the task " + task.KindSegment + " or " + task.KindConcepts + ")")
 	fs.ListVarP(&f.box, "box", "",
-		"`X0,Y0,X1,Y1[:0|1]` a box around the object. Of task "+task.KindConcepts+": around an example of what to find or, with :0, of what not to find (repeatable)")
+		"`X0,Y0,X1,Y1[:0|1]` a box around the object. Of task "+task.KindConcepts+": around an example of what to find or, with :0, of what not to find (repeatable); with --mask best, around one object")
 	fs.StringVar(
 		&f.folder, "images", "",
 		"`DIR|GLOB` many images; -o names a folder, which gets a folder per image. Images that are already done are skipped")
@@ -127,13 +127,24 @@ func (f *imageFlag) given() []string {
 	return []string{"--image"}
 }
 
-// useOf returns the kind of task that the model declares. ok is false if it declares no task.
+// useOf returns the kind of task that the model declares. ok is false if it declares no task. If a model takes clicks
+// beside texts, flags for clicks choose between them.
 func useOf(uses []taskUse, m *rlx.Model) (u taskUse, ok bool) {
-	i := slices.IndexFunc(uses, func(u taskUse) bool { return u.name == m.Facts().Task })
+	kind := m.Facts().Task
+	if f := segmentUse(uses); kind == task.KindConcepts && task.Clicks(m.Task()) != nil && len(f.clicks()) > 0 {
+		kind = task.KindSegment
+	}
+	i := slices.IndexFunc(uses, func(u taskUse) bool { return u.name == kind })
 	if i < 0 {
 		return u, false
 	}
 	return uses[i], true
+}
+
+// segmentUse returns the flags of the task "segment".
+func segmentUse(uses []taskUse) *segmentFlags {
+	i := slices.IndexFunc(uses, func(u taskUse) bool { return u.name == task.KindSegment })
+	return uses[i].flags.(*segmentFlags)
 }
 
 // taskExamples returns the examples of all kinds. Kinds are registered by file name. In reverse order, the kinds that

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -252,4 +253,20 @@ func (b *browser) place(w, h, x, y int) [2]int {
 func (b *browser) says(text string) {
 	b.t.Helper()
 	b.until(fmt.Sprintf("document.getElementById('status').textContent.includes(%q)", text))
+}
+
+// saves calls do, which makes the page save a file, and returns the file.
+func (b *browser) saves(name string, do func()) []byte {
+	b.t.Helper()
+	path := filepath.Join(b.files, name)
+	os.Remove(path)
+	do()
+	b.says("Saved as " + name)
+	for begun := time.Now(); ; time.Sleep(5 * time.Millisecond) {
+		if _, err := os.Stat(path); err == nil {
+			return readFile(b.t, path)
+		} else if time.Since(begun) > hangGuard {
+			b.t.Fatal(name + " does not appear")
+		}
+	}
 }

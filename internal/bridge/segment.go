@@ -25,7 +25,9 @@ func (c *call) newSegmenter(_ context.Context, a segmenterArgs) (any, error) {
 	}
 	s := &encoder{}
 	if session.Model().Facts().Task == "segment_concepts" {
-		s.finder, err = segment.NewFinder(session)
+		if s.finder, err = segment.NewFinder(session); err == nil {
+			s.segmenter = s.finder.Clicks()
+		}
 	} else {
 		s.segmenter, err = segment.New(session)
 	}
@@ -35,10 +37,10 @@ func (c *call) newSegmenter(_ context.Context, a segmenterArgs) (any, error) {
 	return created{c.server.objects.add(s, a.Session, nil)}, nil
 }
 
-// An encoder encodes images for a model that takes clicks, or for one that takes texts.
+// An encoder encodes images for a model that takes clicks, texts or both.
 type encoder struct {
-	segmenter *segment.Segmenter // or
-	finder    *segment.Finder
+	segmenter *segment.Segmenter // nil if it takes no clicks
+	finder    *segment.Finder    // nil if it takes no texts
 }
 
 type encodeArgs struct {
@@ -65,7 +67,7 @@ func (c *call) imageOf(ctx context.Context, a imageArgs) (image.Image, error) {
 // An encoded is an image that was encoded.
 type encoded struct {
 	*encoder
-	*segment.Image // of a segmenter
+	*segment.Image // nil if the model takes no clicks
 	scene          *segment.Scene
 	size           image.Point
 }
@@ -91,7 +93,9 @@ func (c *call) encode(ctx context.Context, a encodeArgs) (any, error) {
 	}
 	out := &encoded{encoder: s, size: img.Bounds().Size()}
 	if s.finder != nil {
-		out.scene, err = s.finder.Encode(ctx, img)
+		if out.scene, err = s.finder.Encode(ctx, img); err == nil {
+			out.Image = out.scene.Image
+		}
 	} else {
 		out.Image, err = s.segmenter.Encode(ctx, img)
 	}

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 
 	"github.com/rlx-go/rlx/core/code"
@@ -42,11 +43,9 @@ func (p *Page) everything(w http.ResponseWriter, r *http.Request) {
 		p.Fail(w, r, err)
 		return
 	}
-	var masks []answer
+	var masks []drawing
 	found, err := s.Everything(r.Context(), gridSide, func(mask *image.Gray) error {
-		var a answer
-		a.draw(mask)
-		masks = append(masks, a)
+		masks = append(masks, draw(mask))
 		return nil
 	})
 	if err != nil {
@@ -56,12 +55,78 @@ func (p *Page) everything(w http.ResponseWriter, r *http.Request) {
 	slices.Reverse(masks)
 	out := []region{}
 	for i, x := range found.Regions[:min(len(found.Regions), maxObjects)] {
-		a := masks[i]
-		a.Mask, a.Quality = x.Token, make([]*float32, x.Token+1)
+		a := answer{Mask: x.Token, Quality: make([]*float32, x.Token+1), drawing: masks[i]}
 		a.Quality[x.Token] = finite(x.IoU)
 		out = append(out, region{a, [2]float64{x.Point.X, x.Point.Y}})
 	}
 	localpage.Reply(w, http.StatusOK, map[string]any{"regions": out, "dropped": found.Dropped})
+}
+
+// concept is a request to find the objects that a text, examples or both describe.
+type concept struct {
+	Text      string      `json:"text"`
+	Examples  [][]float64 `json:"examples"` // [x0,y0,x1,y1,1], and 0 in place of 1 for what not to find
+	Threshold float64     `json:"threshold"`
+}
+
+func (q *concept) read(body io.Reader) (out segment.Concept, err error) {
+	if err := localpage.ReadJSON(body, q); err != nil {
+		return out, err
+	}
+	out.Text = q.Text
+	for i, v := range q.Examples {
+		if len(v) != 5 || v[4] != 0 && v[4] != 1 {
+			return out, diag.New(code.MaskPrompt, fmt.Sprintf("example %d", i),
+				"is %v; allowed are [x0,y0,x1,y1,1] and [x0,y0,x1,y1,0]", v)
+		}
+		out.Examples = append(out.Examples, segment.Example{Box: segment.Box{X0: v[0], Y0: v[1], X1: v[2], Y1: v[3]},
+			Negative: v[4] == 0})
+	}
+	return out, nil
+}
+
+// scored is an object of a search.
+type scored struct {
+	Score float32    `json:"score"`
+	Box   [4]float32 `json:"box"`
+	drawing
+}
+
+// search answers with the objects of a concept, the highest score first.
+func (p *Page) search(w http.ResponseWriter, r *http.Request) {
+	begun := time.Now()
+	s := p.image(w, r)
+	if s == nil {
+		return
+	}
+	var q concept
+	c, err := q.read(http.MaxBytesReader(w, r.Body, maxPrompts))
+	if err == nil {
+		err = p.Enter(r.Context(), "")
+	}
+	if err != nil {
+		p.Fail(w, r, err)
+		return
+	}
+	defer p.Leave()
+	var found *segment.Found
+	if err = s.ready(r); err == nil {
+		found, err = s.Find(r.Context(), c, q.Threshold)
+	}
+	objects := []scored{}
+	for i := 0; err == nil && i < min(len(found.Objects), maxObjects); i++ {
+		x := &found.Objects[i]
+		var mask *image.Gray
+		if mask, err = x.Mask.Mask(); err == nil {
+			objects = append(objects, scored{x.Score, x.Box, draw(mask)})
+		}
+	}
+	if err != nil {
+		p.Fail(w, r, err)
+		return
+	}
+	localpage.Reply(w, http.StatusOK, map[string]any{"objects": objects, "closest": found.Closest,
+		"seconds": time.Since(begun).Seconds()})
 }
 
 // selection is a request for files about several objects.
@@ -72,30 +137,9 @@ type selection struct {
 
 // object is an object as the page has it.
 type object struct {
-	Name   string      `json:"name"`
-	Points [][]float64 `json:"points"`
-	Box    []float64   `json:"box"`
-	Mask   string      `json:"mask"`
-}
-
-func (q *selection) read(body io.Reader) (prompts []segment.Prompts, err error) {
-	if err := localpage.ReadJSON(body, q); err != nil {
-		return nil, err
-	}
-	if n := len(q.Objects); n == 0 || n > maxObjects {
-		return nil, localpage.BadRequest("has %d objects; allowed are 1 to %d", n, maxObjects)
-	}
-	for _, o := range q.Objects {
-		if o.Mask == "" || o.Mask == string(segment.All) {
-			return nil, diag.New(code.MaskChoice, "mask", "is %q; allowed are best and the number of a mask", o.Mask)
-		}
-		p, err := readPrompts(o.Points, o.Box)
-		if err != nil {
-			return nil, err
-		}
-		prompts = append(prompts, p)
-	}
-	return prompts, nil
+	Name  string   `json:"name"`
+	Runs  []int    `json:"runs"`
+	Score *float32 `json:"score"` // predicted quality, or score of a search; null for NaN
 }
 
 // export answers with a ZIP: the mask of each object, a label image with the palette of segment.Palette, in which
@@ -107,13 +151,25 @@ func (p *Page) export(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var q selection
-	prompts, err := q.read(http.MaxBytesReader(w, r.Body, maxPrompts))
+	err := localpage.ReadJSON(http.MaxBytesReader(w, r.Body, maxRuns), &q)
+	if n := len(q.Objects); err == nil && (n == 0 || n > maxObjects) {
+		err = localpage.BadRequest("has %d objects; allowed are 1 to %d", n, maxObjects)
+	}
+	var b bytes.Buffer
+	if err == nil {
+		err = q.write(&b, s.Picture().Rect.Size())
+	}
 	if err != nil {
 		p.Fail(w, r, err)
 		return
 	}
-	var b bytes.Buffer
-	z := zip.NewWriter(&b)
+	w.Header().Set("Content-Type", "application/zip")
+	w.Write(b.Bytes())
+}
+
+// write writes the ZIP for an image of the given size.
+func (q *selection) write(to io.Writer, size image.Point) error {
+	z := zip.NewWriter(to)
 	picture := func(name string, img image.Image) error {
 		out, err := z.Create(name)
 		if err == nil {
@@ -123,21 +179,19 @@ func (p *Page) export(w http.ResponseWriter, r *http.Request) {
 	}
 	var masks []coco.Mask
 	for i, o := range q.Objects {
-		mask, _, err := p.run(s, r, prompts[i], segment.Choice(o.Mask), "")
+		mask, err := maskOf(o.Runs, size)
 		if err == nil {
-			err = picture(fileName(i+1, o.Name), mask.Image)
+			err = picture(fileName(i+1, o.Name), mask)
 		}
 		if err != nil {
-			p.Fail(w, r, err)
-			return
+			return err
 		}
-		m := coco.Mask{RLE: segment.EncodeRLE(mask.Image), Name: o.Name}
-		if v := finite(mask.IoU); v != nil {
-			m.Score = *v
+		m := coco.Mask{RLE: segment.EncodeRLE(mask), Name: o.Name}
+		if o.Score != nil {
+			m.Score = *o.Score
 		}
 		masks = append(masks, m)
 	}
-	size := s.Picture().Rect.Size()
 	labels, err := labelsOf(size, masks)
 	if err == nil {
 		err = picture("labels.png", labels)
@@ -154,11 +208,9 @@ func (p *Page) export(w http.ResponseWriter, r *http.Request) {
 		err = z.Close()
 	}
 	if err != nil {
-		p.Fail(w, r, fmt.Errorf("the masks as ZIP: %w", err))
-		return
+		return fmt.Errorf("the masks as ZIP: %w", err)
 	}
-	w.Header().Set("Content-Type", "application/zip")
-	w.Write(b.Bytes())
+	return nil
 }
 
 // labelsOf draws masks into a label image, the largest first.

@@ -1,5 +1,6 @@
-// Package segmentpage serves a page for browsers on the same machine (package localpage). The page shows an image; a
-// click shows the mask of the object there.
+// Package segmentpage serves a page for browsers on the same machine (package localpage). The page shows an image. A
+// click shows the mask of the object there, and a text finds all objects that it describes, as far as the model takes
+// clicks and texts.
 package segmentpage
 
 import (
@@ -23,16 +24,24 @@ const (
 	MaxPixels = 1 << 26   // pixels of an image; the browser needs 12 bytes for each
 
 	maxPrompts = 1 << 20 // bytes of the JSON with prompts
-	maxObjects = 1000    // that an export may have, and that everything shows
+	maxRuns    = 1 << 24 // bytes of the JSON with masks as run lengths
+	maxObjects = 1000    // that an export may have, and that everything and a search show
 	gridSide   = 16      // points of the grid in each direction for everything
 	maxImages  = 4       // number of images to keep besides Options.First: the most recently used
 )
 
-// An Image is an opened image file. Encode, Masks and Everything are never called concurrently, but may be called after
-// Close.
+// An Image is an opened image file. Encode, Masks, Everything and Find are never called concurrently, but may be called
+// after Close.
 type Image interface {
 	Picture() *image.NRGBA            // the pixels to show, opaque, starting at (0,0)
-	Encode(ctx context.Context) error // called before Masks, and again if it fails
+	Encode(ctx context.Context) error // called before the methods below, and again if it fails
+	Close()                           // called when no page shows the image any more
+	Clicks
+	Searches
+}
+
+// Clicks is what an Image does if Options has Clicks.
+type Clicks interface {
 	// Masks returns the mask of the object at p. which is segment.Best or the number of a mask. quality has the
 	// predicted quality of each mask of the model.
 	Masks(ctx context.Context, p segment.Prompts, which segment.Choice) (mask segment.Mask, quality []float32,
@@ -40,13 +49,20 @@ type Image interface {
 	// Everything finds all objects from a grid of side x side points. each is called with the mask of each region, the
 	// last of the result's Regions first.
 	Everything(ctx context.Context, side int, each func(mask *image.Gray) error) (*segment.Segmentation, error)
-	Close() // called when no page shows the image any more
+}
+
+// Searches is what an Image does if Options has Concepts.
+type Searches interface {
+	// Find finds all objects that belong to a concept and score more than threshold.
+	Find(ctx context.Context, c segment.Concept, threshold float64) (*segment.Found, error)
 }
 
 // Options configure a page.
 type Options struct {
-	Model string // name of the model, for the page
-	Best  [2]int // numbers of the first and last mask that the user can choose
+	Model    string    // name of the model, for the page
+	Clicks   bool      // whether the model takes clicks and boxes as prompts
+	Best     [2]int    // with Clicks: numbers of the first and last mask that the user can choose
+	Concepts *Concepts // what a search takes; nil if the model has none
 	// Open reads an image file of at most MaxPixels. Errors about the file are *diag.Error.
 	Open func(ctx context.Context, file io.Reader) (Image, error)
 	// First is the image that the page shows first, or nil. Page does not close it.
@@ -54,6 +70,12 @@ type Options struct {
 	FirstName string // file name of First
 	// Failed, if not nil, is called with errors that the user did not cause, such as those of the backend.
 	Failed func(error)
+}
+
+// Concepts describes searches.
+type Concepts struct {
+	Examples  int     `json:"examples"`  // most examples; 0 if the model takes none
+	Threshold float64 `json:"threshold"` // the model's own
 }
 
 // Page answers the requests of a browser. It is an http.Handler.
@@ -84,9 +106,15 @@ func New(o Options) *Page {
 	p.HandleFunc("DELETE /images/{number}", p.drop)
 	p.HandleFunc("GET /images/{number}/pixels", p.pixels)
 	p.HandleFunc("POST /images/{number}/encode", p.encode)
-	p.HandleFunc("POST /images/{number}/masks", p.masks)
-	p.HandleFunc("POST /images/{number}/everything", p.everything)
+	p.HandleFunc("POST /images/{number}/file", p.file)
 	p.HandleFunc("POST /images/{number}/export", p.export)
+	if o.Clicks {
+		p.HandleFunc("POST /images/{number}/masks", p.masks)
+		p.HandleFunc("POST /images/{number}/everything", p.everything)
+	}
+	if o.Concepts != nil {
+		p.HandleFunc("POST /images/{number}/search", p.search)
+	}
 	return p
 }
 

@@ -37,7 +37,10 @@ type fake struct {
 	encodings, closed atomic.Int32
 	running           atomic.Int32              // most concurrent calls of Masks
 	block             func(ctx context.Context) // called by Masks if not nil
-	err               error                     // returned by Masks
+	err               error                     // returned by Masks, Everything and Find
+
+	concept   segment.Concept // of the last Find
+	threshold float64
 }
 
 // segmenter checks prompts as a model of the task does. It runs nothing.
@@ -120,6 +123,22 @@ func (f *fake) Everything(ctx context.Context, side int, each func(mask *image.G
 		{Label: 2, IoU: float32(math.NaN()), Token: 2}}}, errors.Join(each(one), each(half))
 }
 
+// Find finds the left half of the image.
+func (f *fake) Find(_ context.Context, c segment.Concept, threshold float64) (*segment.Found, error) {
+	f.concept, f.threshold = c, threshold
+	if f.err != nil {
+		return nil, f.err
+	}
+	half := image.NewGray(f.picture.Rect)
+	for y := range 6 {
+		for x := range 4 {
+			half.SetGray(x, y, color.Gray{255})
+		}
+	}
+	o := segment.Object{Label: 1, Score: 0.75, Box: [4]float32{-1, 0, 4, 6.5}, Mask: segment.EncodeRLE(half)}
+	return &segment.Found{Closest: 0.125, Objects: []segment.Object{o}}, nil
+}
+
 var addr = &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 8000}
 
 // ask makes a request as the page itself does.
@@ -129,7 +148,7 @@ func ask(p *Page, method, path, body string, change ...func(*http.Request)) *htt
 
 // TestFiles checks that the page's files, and no others, are served; other methods are refused.
 func TestFiles(t *testing.T) {
-	p := New(Options{Open: func(context.Context, io.Reader) (Image, error) { return newFake(), nil }})
+	p := New(Options{Clicks: true, Open: func(context.Context, io.Reader) (Image, error) { return newFake(), nil }})
 	for file, kind := range map[string]string{"": "text/html", "page.css": "text/css", "page.js": "text/javascript",
 		"outline.js": "text/javascript", "base.css": "text/css"} {
 		w := ask(p, "GET", file, "")
@@ -160,7 +179,7 @@ func TestMask(t *testing.T) {
 			img.picture.Pix[i] = 255
 		}
 	}
-	p := New(Options{Open: func(_ context.Context, r io.Reader) (Image, error) {
+	p := New(Options{Clicks: true, Open: func(_ context.Context, r io.Reader) (Image, error) {
 		b, err := io.ReadAll(r)
 		if string(b) != "file" {
 			t.Errorf("the file is %q", b)
@@ -185,8 +204,8 @@ func TestMask(t *testing.T) {
 		*got.Quality[2] != 0.5 {
 		t.Errorf("the answer is %s", w.Body)
 	}
-	file, err := png.Decode(ask(p, "POST", "images/1/masks", `{"points":[[3,2,1]],"mask":"best","save":"mask"}`).Body)
-	cut, err2 := png.Decode(ask(p, "POST", "images/1/masks", `{"points":[[3,2,1]],"mask":"best","save":"cutout"}`).Body)
+	file, err := png.Decode(ask(p, "POST", "images/1/file", `{"runs":[0,3,5,3,37],"save":"mask"}`).Body)
+	cut, err2 := png.Decode(ask(p, "POST", "images/1/file", `{"runs":[0,3,5,3,37],"save":"cutout"}`).Body)
 	if err := errors.Join(err, err2); err != nil {
 		t.Fatal(err)
 	}
@@ -212,7 +231,7 @@ func TestRefused(t *testing.T) {
 	img := newFake()
 	var failed []error
 	p := New(
-		Options{First: img, Failed: func(err error) { failed = append(failed, err) },
+		Options{First: img, Clicks: true, Failed: func(err error) { failed = append(failed, err) },
 			Open: func(_ context.Context, r io.Reader) (Image, error) {
 				_, err := imaging.Decode("the file", r, imaging.Limits{Pixels: 100})
 				return nil, err
@@ -234,7 +253,6 @@ func TestRefused(t *testing.T) {
 		{`{"points":[[1,2]],"mask":"4"}`, string(code.MaskChoice), 422},
 		{`{"points":[[1,2]],"mask":"all"}`, string(code.MaskChoice), 422},
 		{`{"points":[[1,2]]}`, string(code.MaskChoice), 422},
-		{`{"points":[[1,2]],"mask":"best","save":"all"}`, "save is", 422},
 		{`{"points":[[1,2]],"mask":"best","else":1}`, "unknown field", 422},
 		{`{"points":[[1,2]],"mask":"best"} {}`, "goes on", 422},
 		{`{"points":`, "is not JSON", 422},
@@ -280,7 +298,7 @@ func (e *endless) Read(b []byte) (int, error) { e.read += len(b); return len(b),
 
 // TestLongFile checks that reading a file that is too long stops after MaxFile bytes.
 func TestLongFile(t *testing.T) {
-	p := New(Options{Open: func(_ context.Context, r io.Reader) (Image, error) {
+	p := New(Options{Clicks: true, Open: func(_ context.Context, r io.Reader) (Image, error) {
 		_, err := io.Copy(io.Discard, r)
 		return nil, diag.New(code.Image, "the file", "cannot be read: %w", err)
 	}})
@@ -325,7 +343,7 @@ func TestImagesAreClosed(t *testing.T) {
 // FuzzQuestion checks that every request gives prompts of the right length, or an error.
 func FuzzQuestion(f *testing.F) {
 	for _, s := range []string{`{"tab":"a","points":[[3,2],[1,1,0]],"box":null,"mask":"best"}`,
-		`{"box":[1,2,3,4],"mask":"1","save":"cutout"}`, `{"points":[[1e999]]}`, `{}{}`, `[`} {
+		`{"box":[1,2,3,4],"mask":"1"}`, `{"points":[[1e999]]}`, `{}{}`, `[`} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

@@ -1,10 +1,7 @@
 package segmentpage
 
 import (
-	"bytes"
 	"fmt"
-	"image"
-	"image/png"
 	"io"
 	"math"
 	"net/http"
@@ -19,12 +16,14 @@ import (
 
 // about answers the first request of the page: what to show.
 type about struct {
-	Model     string   `json:"model"`
-	Best      [2]int   `json:"best"`
-	Grid      int      `json:"grid"` // points of everything in each direction
-	MaxFile   int      `json:"max_file"`
-	First     *picture `json:"first"` // null without a first image
-	FirstName string   `json:"first_name"`
+	Model     string    `json:"model"`
+	Clicks    bool      `json:"clicks"`
+	Best      [2]int    `json:"best"`
+	Concepts  *Concepts `json:"concepts"` // null if the model takes no texts
+	Grid      int       `json:"grid"`     // points of everything in each direction
+	MaxFile   int       `json:"max_file"`
+	First     *picture  `json:"first"` // null without a first image
+	FirstName string    `json:"first_name"`
 }
 
 // picture describes an opened image.
@@ -40,7 +39,8 @@ func (s *shown) picture() *picture {
 }
 
 func (p *Page) start(w http.ResponseWriter, r *http.Request) {
-	a := about{Model: p.Model, Best: p.Best, Grid: gridSide, MaxFile: MaxFile, FirstName: p.FirstName}
+	a := about{Model: p.Model, Clicks: p.Clicks, Best: p.Best, Concepts: p.Concepts, Grid: gridSide, MaxFile: MaxFile,
+		FirstName: p.FirstName}
 	if p.First != nil {
 		a.First = (&shown{Image: p.First}).picture()
 	}
@@ -130,17 +130,13 @@ type question struct {
 	Points [][]float64 `json:"points"` // [x,y] or [x,y,1] for a point on the object, [x,y,0] for one outside
 	Box    []float64   `json:"box"`    // [x0,y0,x1,y1], or empty
 	Mask   string      `json:"mask"`   // "best" or the number of a mask
-	// Save requests a file: "mask" is white inside and black outside, "cutout" is the image, transparent outside.
-	Save string `json:"save"`
 }
 
 // answer is the mask for a question.
 type answer struct {
 	Mask    int        `json:"mask"`    // number of the mask
 	Quality []*float32 `json:"quality"` // predicted quality of each mask of the model; null for NaN
-	Pixels  int        `json:"pixels"`  // pixels inside
-	// run lengths of pixels outside, inside, outside, ..., row after row; they add up to all pixels
-	Runs    []int   `json:"runs"`
+	drawing
 	Seconds float64 `json:"seconds"` // including the time in the queue
 }
 
@@ -152,20 +148,13 @@ func (q *question) read(body io.Reader) (out segment.Prompts, err error) {
 	if err := localpage.CheckTab(q.Tab); err != nil {
 		return out, err
 	}
-	switch {
-	case q.Save != "" && q.Save != "mask" && q.Save != "cutout":
-		return out, localpage.BadRequest("save is %q; allowed are mask and cutout", q.Save)
-	case q.Mask == "":
+	switch q.Mask {
+	case "":
 		return out, diag.New(code.MaskChoice, "mask", "is missing; allowed are best and the number of a mask")
-	case q.Mask == string(segment.All):
+	case string(segment.All):
 		return out, diag.New(code.MaskChoice, "mask", "is all; the page shows one")
 	}
-	return readPrompts(q.Points, q.Box)
-}
-
-// readPrompts reads prompts as the page sends them.
-func readPrompts(points [][]float64, box []float64) (out segment.Prompts, err error) {
-	for i, v := range points {
+	for i, v := range q.Points {
 		if len(v) != 2 && (len(v) != 3 || v[2] != 0 && v[2] != 1) {
 			return out,
 				diag.New(code.MaskPrompt, fmt.Sprintf("point %d", i), "is %v; allowed are [x,y], [x,y,1] and [x,y,0]",
@@ -173,12 +162,12 @@ func readPrompts(points [][]float64, box []float64) (out segment.Prompts, err er
 		}
 		out.Points = append(out.Points, segment.Point{X: v[0], Y: v[1], Foreground: len(v) == 2 || v[2] == 1})
 	}
-	switch len(box) {
+	switch b := q.Box; len(b) {
 	case 0:
 	case 4:
-		out.Box = &segment.Box{X0: box[0], Y0: box[1], X1: box[2], Y1: box[3]}
+		out.Box = &segment.Box{X0: b[0], Y0: b[1], X1: b[2], Y1: b[3]}
 	default:
-		return out, diag.New(code.MaskPrompt, "box", "is %v; allowed is [x0,y0,x1,y1]", box)
+		return out, diag.New(code.MaskPrompt, "box", "is %v; allowed is [x0,y0,x1,y1]", b)
 	}
 	return out, nil
 }
@@ -196,36 +185,15 @@ func (p *Page) masks(w http.ResponseWriter, r *http.Request) {
 		p.Fail(w, r, err)
 		return
 	}
-	tab := q.Tab
-	if q.Save != "" {
-		tab = "" // so that a click does not replace a request to save
-	}
-	mask, quality, err := p.run(s, r, prompts, segment.Choice(q.Mask), tab)
+	mask, quality, err := p.run(s, r, prompts, segment.Choice(q.Mask), q.Tab)
 	if err != nil {
 		p.Fail(w, r, err)
 		return
 	}
-	if q.Save != "" {
-		var picture image.Image = mask.Image
-		var enc png.Encoder // rlxrun writes masks with the same settings
-		if q.Save == "cutout" {
-			// better compression takes seconds for a photograph
-			picture, enc.CompressionLevel = cutout(s.Picture(), mask.Image), png.BestSpeed
-		}
-		var b bytes.Buffer
-		if err := enc.Encode(&b, picture); err != nil {
-			p.Fail(w, r, fmt.Errorf("the mask as PNG: %w", err))
-			return
-		}
-		w.Header().Set("Content-Type", "image/png")
-		w.Write(b.Bytes())
-		return
-	}
-	a := answer{Mask: mask.Token, Quality: make([]*float32, len(quality))}
+	a := answer{Mask: mask.Token, Quality: make([]*float32, len(quality)), drawing: draw(mask.Image)}
 	for i, v := range quality {
 		a.Quality[i] = finite(v)
 	}
-	a.draw(mask.Image)
 	a.Seconds = time.Since(begun).Seconds()
 	localpage.Reply(w, http.StatusOK, a)
 }
@@ -236,14 +204,6 @@ func finite(v float32) *float32 {
 		return nil
 	}
 	return &v
-}
-
-// draw sets the run lengths and the number of pixels.
-func (a *answer) draw(mask *image.Gray) {
-	a.Runs = runs(mask)
-	for i := 1; i < len(a.Runs); i += 2 {
-		a.Pixels += a.Runs[i]
-	}
 }
 
 // run waits for the model and finds the mask.
@@ -257,35 +217,4 @@ func (p *Page) run(s *shown, r *http.Request, prompts segment.Prompts, which seg
 		return mask, nil, err
 	}
 	return s.Masks(r.Context(), prompts, which)
-}
-
-// runs returns the run lengths of a mask. The first run is outside.
-func runs(m *image.Gray) []int {
-	out, value := []int{0}, byte(0) // value of the current run
-	for y := range m.Rect.Dy() {
-		for row := m.Pix[y*m.Stride:][:m.Rect.Dx()]; len(row) > 0; {
-			n := bytes.IndexByte(row, 255-value)
-			if n < 0 {
-				n = len(row)
-			}
-			out[len(out)-1] += n
-			if row = row[n:]; len(row) > 0 {
-				out, value = append(out, 0), 255-value
-			}
-		}
-	}
-	return out
-}
-
-// cutout returns the image inside the mask and transparency outside.
-func cutout(img *image.NRGBA, m *image.Gray) *image.NRGBA {
-	out := image.NewNRGBA(m.Rect)
-	for y := range m.Rect.Dy() {
-		for x, v := range m.Pix[y*m.Stride:][:m.Rect.Dx()] {
-			if v != 0 {
-				copy(out.Pix[y*out.Stride+4*x:][:4], img.Pix[y*img.Stride+4*x:][:4])
-			}
-		}
-	}
-	return out
 }

@@ -75,3 +75,11 @@ func ConceptsTask() *task.Concepts {
 	t.Features, t.ExamplesInput, t.AnyText, t.Tokenizer = []string{"e"}, "examples", "c", "tokenizer.json"
 	return t
 }
+
+// ConceptsClicks returns clicks for the image of a task of ConceptsTask, with Decode as their method.
+func ConceptsClicks(c *task.Concepts) task.Segment {
+	s := *task.NewSegment(c.Size, 5)
+	s.ImageMethod, s.Embedding = c.ImageMethod, "e"
+	s.Resize, s.Mean, s.Std = c.Resize, c.Mean, c.Std
+	return s
+}

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rlx-go/rlx/core/diag"
-	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
 	"github.com/rlx-go/rlx/models/arch"
 	"github.com/rlx-go/rlx/models/nn"
@@ -16,7 +14,7 @@ import (
 // config holds the sizes and options of a SAM 2. Widths and numbers of blocks come from tensor shapes; keys lists the
 // others.
 type config struct {
-	promptable.Decoder
+	promptable.SAM2
 	// Of the backbone.
 	kernel, stride, padding int64 // of the convolution that makes patches
 	background              [2]int64
@@ -26,10 +24,6 @@ type config struct {
 	act                     string
 	topDown                 []int // levels of the neck to which the next coarser one is added
 	top                     int   // coarsest level that the decoder needs
-
-	tokenMLP, tokenHidden int64 // layers and width of the MLPs in the decoder's layers
-	dynamic               bool  // mask 0 is replaced by the best of the others if it is not stable
-	delta, threshold      float64
 }
 
 // A stage is a run of blocks of one width.
@@ -53,7 +47,6 @@ type block struct {
 
 const (
 	backboneKey = "vision_config.backbone_config."
-	decoderKey  = "mask_decoder_config."
 	promptKey   = "prompt_encoder_config."
 )
 
@@ -61,8 +54,6 @@ const (
 const (
 	keyImageSize = promptKey + "image_size"
 	keyPatchSize = promptKey + "patch_size"
-	keyMaskAct   = promptKey + "hidden_act"
-	keyMaskEps   = promptKey + "layer_norm_eps"
 	keyStride    = backboneKey + "patch_stride"
 	keyPadding   = backboneKey + "patch_padding"
 	keyPool      = backboneKey + "query_stride"
@@ -74,10 +65,6 @@ const (
 	keyEps       = backboneKey + "layer_norm_eps"
 	keyTopDown   = "vision_config.fpn_top_down_levels"
 	keyLevels    = "vision_config.num_feature_levels"
-	keyDecHeads  = decoderKey + "num_attention_heads"
-	keyDynamic   = decoderKey + "dynamic_multimask_via_stability"
-	keyDelta     = decoderKey + "dynamic_multimask_stability_delta"
-	keyThreshold = decoderKey + "dynamic_multimask_stability_thresh"
 )
 
 const published = "default: that of the published size with these tensors"
@@ -85,8 +72,6 @@ const published = "default: that of the published size with these tensors"
 var keys = map[string]string{
 	keyImageSize: "side of the image in pixels (default 1024)",
 	keyPatchSize: "pixels of a token on each axis (default 16)",
-	keyMaskAct:   "activation between the convolutions of a mask prompt (default gelu)",
-	keyMaskEps:   "epsilon of the layer norms between these convolutions (default 1e-6)",
 	keyStride:    "stride of the convolution that makes patches (default 4)",
 	keyPadding:   "padding of that convolution (default 3)",
 	keyPool:      "by how much the first block of a stage divides the side; it must be 2",
@@ -98,11 +83,9 @@ var keys = map[string]string{
 	keyEps:       "epsilon of the backbone's layer norms (default 1e-6)",
 	keyTopDown:   "levels of the neck to which the next coarser one is added (default 2, 3)",
 	keyLevels:    "levels that the decoder takes; it must be 3",
-	keyDecHeads:  "attention heads of the mask decoder (default 8)",
-	keyDynamic:   "whether mask 0 is the best of the others where it is not stable (default true)",
-	keyDelta:     "distance from 0 of the two logits whose masks tell the stability of mask 0 (default 0.05)",
-	keyThreshold: "stability below which mask 0 is replaced (default 0.98)",
 }
+
+func init() { promptable.SAM2Keys(keys, "") }
 
 // A size holds what the tensors of a published model do not tell.
 type size struct{ heads, windows, global []int }
@@ -122,7 +105,7 @@ const (
 
 // readConfig derives the sizes from shapes and checks the configuration against them.
 func readConfig(w *nn.Weights, n naming, cfg arch.Config) (c config, err error) {
-	if err := c.readDecoder(w, n, cfg); err != nil {
+	if c.SAM2, err = promptable.ReadSAM2(w, "", n.layers, cfg, ""); err != nil {
 		return c, err
 	}
 	if err := c.readBackbone(w, cfg); err != nil {
@@ -183,80 +166,10 @@ func activations(cfg arch.Config, to map[string]*string) error {
 	return nil
 }
 
-// readDecoder reads the sizes of the prompt encoder and the mask decoder.
-func (c *config) readDecoder(w *nn.Weights, n naming, cfg arch.Config) error {
-	// nn.LayerNorm of the decoder's layers has its default epsilon in both releases.
-	c.Eps, c.MaskEps, c.MaskAct, c.Heads = 1e-5, promptable.NormEps, "gelu", 8
-	c.Object, c.Finer, c.Sigmoid = true, true, true
-	tokens, err := w.Dims("mask_decoder.mask_tokens.weight", "[masks, channels]", 2)
-	if err != nil {
-		return err
-	}
-	c.Masks, c.Embed = tokens[0], tokens[1]
-	if c.Embed%8 != 0 {
-		return diag.New(arch.ErrTensor, w.Source("mask_decoder.mask_tokens.weight"),
-			"tensor is %v; expected a multiple of 8 channels", ir.ShapeOf(tokens...))
-	}
-	layer := "mask_decoder.transformer.layers.0."
-	for has := true; has; c.Layers++ {
-		_, has = w.Type(fmt.Sprintf("mask_decoder.transformer.layers.%d.norm1.weight", c.Layers+1))
-	}
-	for name, to := range map[string]*int64{layer + "cross_attn_token_to_image.q_proj.weight": &c.Inner,
-		layer + "mlp.layers.0.weight":                      &c.tokenHidden,
-		"mask_decoder.iou_prediction_head.layers.0.weight": &c.IoUHidden} {
-		shape, err := w.Dims(name, "[out, in]", 2)
-		if err != nil {
-			return err
-		}
-		*to = shape[0]
-	}
-	c.tokenMLP, c.IoULayers = n.layers(layer+"mlp."), n.layers("mask_decoder.iou_prediction_head.")
-	for i, conv := range []int{0, 3} {
-		shape, err := w.Dims(fmt.Sprintf("prompt_encoder.mask_downscaling.%d.weight", conv), "[out, in, 2, 2]", 4)
-		if err != nil {
-			return err
-		}
-		c.MaskChannels[i] = shape[0]
-	}
-	c.Kinds = func(s nn.Scope) *ir.Node {
-		return op.Concat(0, s.F32("not_a_point_embed.weight", 1, c.Embed), s.F32("point_embeddings.weight", 4, c.Embed))
-	}
-	c.MLP = func(s nn.Scope, x *ir.Node) *ir.Node {
-		return promptable.MLP(s, x, c.tokenMLP, c.tokenHidden, c.Embed)
-	}
-	if err := ints(cfg, 1, 1<<16, map[string]*int64{keyDecHeads: &c.Heads}); err != nil {
-		return err
-	}
-	if c.Inner%c.Heads != 0 || c.Embed%c.Heads != 0 {
-		return unsupported(cfg, keyDecHeads, "is %d, which does not divide the decoder's widths, %d and %d", c.Heads,
-			c.Embed, c.Inner)
-	}
-	c.dynamic, c.delta, c.threshold = true, 0.05, 0.98
-	if v, ok, err := cfg.Bool(keyDynamic); err != nil {
-		return err
-	} else if ok {
-		c.dynamic = v
-	}
-	c.dynamic = c.dynamic && c.Masks > 1
-	if err := floats(cfg, 1e6, map[string]*float64{keyDelta: &c.delta, keyThreshold: &c.threshold}); err != nil {
-		return err
-	}
-	if err := floats(cfg, 1, map[string]*float64{keyMaskEps: &c.MaskEps}); err != nil {
-		return err
-	}
-	return activations(cfg, map[string]*string{keyMaskAct: &c.MaskAct})
-}
-
 // agree checks that other keys of the configuration agree with the tensors.
 func (c config) agree(cfg arch.Config) error {
 	for key, v := range map[string]int64{
-		promptKey + "hidden_size": c.Embed, promptKey + "mask_input_channels": c.MaskChannels[1],
-		promptKey + "num_point_embeddings": 4, decoderKey + "hidden_size": c.Embed,
-		decoderKey + "mlp_dim":           c.tokenHidden,
-		decoderKey + "num_hidden_layers": c.Layers, decoderKey + "num_multimask_outputs": c.Masks - 1,
-		decoderKey + "iou_head_depth": c.IoULayers, decoderKey + "iou_head_hidden_dim": c.IoUHidden,
-		decoderKey + "attention_downsample_rate": c.Embed / c.Inner, "vision_config.fpn_hidden_size": c.Embed,
-		"vision_config.fpn_kernel_size": 1, "vision_config.fpn_stride": 1, "vision_config.fpn_padding": 0,
+		"vision_config.fpn_hidden_size": c.Embed, "vision_config.fpn_kernel_size": 1, "vision_config.fpn_stride": 1, "vision_config.fpn_padding": 0,
 		backboneKey + "hidden_size": c.stages[0].width, keyLevels: 3,
 	} {
 		if err := cfg.Agree(key, v); err != nil {
@@ -306,16 +219,10 @@ func (c config) facts(n naming, cfg arch.Config) []arch.Fact {
 			}
 		}
 	}
-	choice := "mask 0 as the decoder makes it"
-	if c.dynamic {
-		choice = fmt.Sprintf("the best of the other masks for mask 0 where its stability is below %v", c.threshold)
-	}
-	return []arch.Fact{{Name: "names", Value: names},
+	return append([]arch.Fact{{Name: "names", Value: names},
 		cfg.Fact("image", keyImageSize, fmt.Sprintf("%d px, %dx%d tokens", c.ImageSize, c.Grid, c.Grid)),
 		{Name: "backbone", Value: fmt.Sprintf("stages of %v blocks, widths %v", blocks, widths)},
 		cfg.Fact("heads", keyHeads, heads),
-		cfg.Fact("windows", keyWindows, fmt.Sprintf("%v tokens, global attention in blocks %v", windows, global)),
-		{Name: "decoder", Value: fmt.Sprintf("%d layers of width %d, MLP %d, %d mask tokens", c.Layers, c.Embed,
-			c.tokenHidden, c.Masks)},
-		cfg.Fact("decoder heads", keyDecHeads, c.Heads), cfg.Fact("stability", keyDynamic, choice)}
+		cfg.Fact("windows", keyWindows, fmt.Sprintf("%v tokens, global attention in blocks %v", windows, global))},
+		c.SAM2.Facts(cfg, "")...)
 }

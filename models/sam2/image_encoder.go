@@ -11,26 +11,11 @@ import (
 	"github.com/rlx-go/rlx/models/promptable"
 )
 
-// encode maps image [1,3,S,S], normalised pixels, to embeddings [1,C,g,g] and the finer features [1,4g,4g,C/8] and
-// [1,2g,2g,C/4]. The first layers of the decoder, conv_s0 and conv_s1, are part of it, so that no prompt repeats them.
+// encode maps image [1,3,S,S], normalised pixels, to what promptable.SAM2.ReturnFeatures returns.
 func encode(c config, root nn.Scope) {
 	g, s := root.Graph, root.At("image_encoder")
 	image := op.Input(g, "image", ir.TypeOf(dtype.F32, 1, 3, c.ImageSize, c.ImageSize))
-	levels := neck(c, s.At("neck.convs"), backbone(c, s.At("trunk"), image, c.top+1))
-	// The embedding of an empty memory, which an image has.
-	x := op.Add(levels[2], op.Reshape(root.F32("no_mem_embed", 1, 1, c.Embed), ir.ShapeOf(1, 1, 1, c.Embed)))
-	g.Return("embeddings", op.Transpose(x, 0, 3, 1, 2))
-	for i, conv := range []string{"conv_s0", "conv_s1"} {
-		g.Return(promptable.FinerNames[i],
-			pointwise(root.At("mask_decoder", conv), levels[i], c.FinerChannels(i)))
-	}
-}
-
-// pointwise applies the convolution of 1x1 at s to x [1,h,w,C].
-func pointwise(s nn.Scope, x *ir.Node, out int64) *ir.Node {
-	in := x.Type.Shape[3].Const
-	return hir.Linear(x, op.Reshape(s.Param("weight", out, in, 1, 1), ir.ShapeOf(out, in)), s.Param("bias", out),
-		"").Named(s.Path())
+	c.ReturnFeatures(root, neck(c, s.At("neck.convs"), backbone(c, s.At("trunk"), image, c.top+1)))
 }
 
 // neck maps results of stages [1,h,w,D] to levels [1,h,w,C] of the same sides (Lin et al., Feature Pyramid Networks,
@@ -38,7 +23,7 @@ func pointwise(s nn.Scope, x *ir.Node, out int64) *ir.Node {
 func neck(c config, convs nn.Scope, stages []*ir.Node) []*ir.Node {
 	levels := make([]*ir.Node, len(stages))
 	for i := len(stages) - 1; i >= 0; i-- {
-		levels[i] = pointwise(convs.At(len(c.stages)-1-i, "conv"), stages[i], c.Embed)
+		levels[i] = promptable.Pointwise(convs.At(len(c.stages)-1-i, "conv"), stages[i], c.Embed)
 		if i+1 < len(stages) && slices.Contains(c.topDown, i) {
 			levels[i] = op.Add(levels[i], double(levels[i+1]))
 		}

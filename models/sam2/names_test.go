@@ -12,7 +12,18 @@ import (
 	"github.com/rlx-go/rlx/internal/modeltest"
 	"github.com/rlx-go/rlx/internal/synth"
 	"github.com/rlx-go/rlx/models/arch"
+	"github.com/rlx-go/rlx/models/promptable"
 	"github.com/rlx-go/rlx/task"
+)
+
+// Keys of promptable.SAM2Keys.
+const (
+	keyMaskAct   = promptKey + "hidden_act"
+	keyMaskEps   = promptKey + "layer_norm_eps"
+	keyDecHeads  = "mask_decoder_config.num_attention_heads"
+	keyDynamic   = "mask_decoder_config.dynamic_multimask_via_stability"
+	keyDelta     = "mask_decoder_config.dynamic_multimask_stability_delta"
+	keyThreshold = "mask_decoder_config.dynamic_multimask_stability_thresh"
 )
 
 // original returns the manifest of a golden case with the names of the original release. The table of points becomes
@@ -25,9 +36,8 @@ func original(t *testing.T, name string) (out []synth.Entry) {
 		theirs[p.Source] = p.Name
 	}
 	for _, e := range modeltest.Manifest(t, goldens+name) {
-		names := originalName(theirs[e.Name])
-		if theirs[e.Name] == points {
-			names = arch.Parts(names[0])
+		names := arch.Parts(promptable.OriginalName(theirs[e.Name])[0])
+		if len(names) > 1 { // points
 			e.Shape = append([]int{1}, e.Shape[1:]...)
 		}
 		for _, n := range names {
@@ -55,7 +65,7 @@ func TestOriginalNames(t *testing.T) {
 			t.Errorf("%s differs between names", g.Name)
 		}
 	}
-	if len(got.Skipped) != len(video) || got.Skipped[0].Reason != videoReason {
+	if len(got.Skipped) != len(video) || got.Skipped[0].Reason != promptable.VideoReason {
 		t.Errorf("unused are %v; want the memory", got.Skipped)
 	}
 }
@@ -178,7 +188,7 @@ func TestWrongTypes(t *testing.T) {
 		keyWindows: modeltest.Ints, keyGlobal: modeltest.Ints, keyAct: word, keyEps: number, keyTopDown: modeltest.Ints,
 		keyLevels: size, keyDecHeads: size, keyDynamic: modeltest.Bool, keyDelta: number, keyThreshold: number,
 	}
-	for _, k := range []string{keyImageSize, keyPatchSize, keyStride, keyPool, keyPadding, keyPools, keyDecHeads} {
+	for _, k := range []string{keyImageSize, keyPatchSize, keyStride, keyPool, keyPadding, keyPools} {
 		kinds[k] = modeltest.Ints // one number may be given for each axis
 	}
 	stored, _ := open(t, "sam2_tiny")

@@ -11,7 +11,6 @@ import (
 	"fmt"
 
 	"github.com/rlx-go/rlx/core/diag"
-	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/models/arch"
 	"github.com/rlx-go/rlx/models/nn"
 	"github.com/rlx-go/rlx/models/promptable"
@@ -25,8 +24,7 @@ var _ = arch.Register(arch.Architecture{
 // landmarks lists tensors, in our names, that together only a SAM 2 has.
 var landmarks = []string{
 	"image_encoder.trunk.pos_embed_window", "image_encoder.trunk.patch_embed.proj.weight",
-	"image_encoder.neck.convs.0.conv.weight", "no_mem_embed",
-	"mask_decoder.obj_score_token.weight", "mask_decoder.conv_s0.weight",
+	"image_encoder.neck.convs.0.conv.weight", promptable.Landmarks[0], promptable.Landmarks[1], promptable.Landmarks[2],
 }
 
 func recognise(c arch.Checkpoint) arch.Evidence {
@@ -52,27 +50,21 @@ type naming struct {
 
 // namingOf finds the naming by counting landmarks.
 func namingOf(c arch.Checkpoint) naming {
-	count := func(mlp string) (n int64) { // layers with numbers
-		for {
-			if _, ok := c.Type(fmt.Sprintf("%slayers.%d.weight", mlp, n)); !ok {
-				return n
-			}
-			n++
-		}
-	}
+	count := func(mlp string) int64 { return promptable.Numbered(c, mlp) }
 	// Transformers has two layers with names of their own besides.
 	depth := func(mlp string) int64 { return 2 + count(transformersName(nil)(mlp)[0]) }
 	theirs := transformersName(depth)
 	var found [2]int
 	for _, l := range landmarks {
-		for i, name := range []string{originalName(l)[0], theirs(l)[0]} {
+		for i, name := range []string{promptable.OriginalName(l)[0], theirs(l)[0]} {
 			if _, ok := c.Type(name); ok {
 				found[i]++
 			}
 		}
 	}
 	if found[0] > found[1] {
-		return naming{originalName, false, func(mlp string) int64 { return count(originalName(mlp)[0]) }}
+		layers := func(mlp string) int64 { return count(promptable.OriginalName(mlp)[0]) }
+		return naming{promptable.OriginalName, false, layers}
 	}
 	return naming{theirs, true, depth}
 }
@@ -85,23 +77,20 @@ func build(ckpt arch.Checkpoint, cfg arch.Config) (*arch.Model, error) {
 		return nil, err
 	}
 	m := &arch.Model{Arch: "sam2", Facts: c.facts(n, cfg)}
-	points := ir.Sym{Name: "N", Min: 1, Max: promptable.MaxPoints}
-	for _, method := range []struct {
-		name  string
-		syms  ir.Syms
-		build func(config, nn.Scope)
-	}{
-		{"encode", nil, encode}, {"decode", ir.Syms{points}, decode},
-		{"decode_batch", ir.Syms{points, {Name: "P", Min: 1, Max: promptable.MaxPrompts}}, decodeBatch},
-	} {
-		g, err := w.Graph(method.name, method.syms, func(root nn.Scope) { method.build(c, root) })
+	g, err := w.Graph("encode", nil, func(root nn.Scope) { encode(c, root) })
+	if err != nil {
+		return nil, err
+	}
+	m.Methods = append(m.Methods, g)
+	for _, method := range promptable.DecodeMethods() {
+		g, err := w.Graph(method.Name, method.Syms, func(root nn.Scope) { method.Build(c.SAM2, root) })
 		if err != nil {
 			return nil, err
 		}
 		m.Methods = append(m.Methods, g)
 	}
-	for _, prefix := range videoParts {
-		w.SkipAll(videoReason, prefix)
+	for _, prefix := range promptable.VideoParts {
+		w.SkipAll(promptable.VideoReason, prefix)
 	}
 	const coarse = "of a level of the neck that the decoder does not use"
 	for i, s := range c.stages[c.top+1:] {
@@ -115,7 +104,7 @@ func build(ckpt arch.Checkpoint, cfg arch.Config) (*arch.Model, error) {
 		return nil, err
 	}
 	m.Params = w.Params()
-	m.Task = describe(c)
+	m.Task = c.Task()
 	return m, nil
 }
 

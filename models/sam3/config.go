@@ -11,6 +11,7 @@ import (
 	"github.com/rlx-go/rlx/core/op"
 	"github.com/rlx-go/rlx/models/arch"
 	"github.com/rlx-go/rlx/models/nn"
+	"github.com/rlx-go/rlx/models/promptable"
 )
 
 // config holds the sizes and options of a SAM 3.
@@ -29,7 +30,8 @@ type config struct {
 	theta, eps    float64
 	sam2          bool // also build the heads of the tracker
 	act           string
-	detector      *detector // nil if the checkpoint has none
+	detector      *detector        // nil if the checkpoint has none
+	tracker       *promptable.SAM2 // nil if the checkpoint has none
 }
 
 const backbone = "vision_config.backbone_config."
@@ -87,8 +89,8 @@ func dims(w *nn.Weights, name, want string, rank int) ([]int64, error) {
 }
 
 // readConfig derives the sizes from shapes and checks the configuration against them.
-func readConfig(w *nn.Weights, transformers bool, cfg arch.Config) (c config, err error) {
-	c.transformers = transformers
+func readConfig(w *nn.Weights, n naming, cfg arch.Config) (c config, err error) {
+	c.transformers = n.transformers
 	in, err := dims(w, "convs.0.dconv_2x2_0.weight", "[width, width/2, 2, 2]", 4)
 	if err != nil {
 		return c, err
@@ -144,6 +146,9 @@ func readConfig(w *nn.Weights, transformers bool, cfg arch.Config) (c config, er
 		if c.detector, err = readDetector(w, c, cfg); err != nil {
 			return c, err
 		}
+	}
+	if c.tracker, err = readTracker(w, n, c, cfg); err != nil {
+		return c, err
 	}
 	if err := c.readScales(cfg); err != nil || !c.trunk {
 		return c, err
@@ -299,6 +304,11 @@ func (c config) facts(cfg arch.Config) []arch.Fact {
 				d.text.width, d.text.positions, d.text.vocabulary)},
 			arch.Fact{Name: "detector", Value: fmt.Sprintf("%d and %d layers, %d queries", d.encoder.layers,
 				d.decoder.layers, d.queries)})
+	}
+	if c.tracker != nil {
+		clicks := c.tracker.Facts(cfg, trackerPart)
+		clicks[0].Name, clicks[1].Name = "clicks", "click heads"
+		out = append(out, clicks...)
 	}
 	return out
 }

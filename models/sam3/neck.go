@@ -34,33 +34,37 @@ func levelName(heads string, level int) string {
 	return fmt.Sprintf("%s, scale %v", branches[heads], scales[level])
 }
 
-// neck maps x [1,g,g,C] to levels with sides 4g, 2g, g and g/2 (rounded down), one for each head. It keeps channels
-// last until the end.
+// neck maps x [1,g,g,C] to levels with sides 4g, 2g, g and g/2 (rounded down), one for each head.
 func neck(c config, heads nn.Scope, x *ir.Node) (levels []level) {
 	for i := range scales {
-		s, h := heads.At(i).About(levelName(heads.Path(), i)), x
-		switch i {
-		case 0:
-			h = op.Gelu(double(s.At("dconv_2x2_0"), h))
-			h = double(s.At("dconv_2x2_1"), h)
-		case 1:
-			h = double(s.At("dconv_2x2"), h)
-		case 3:
-			h = op.Pool(h, op.PoolAttrs{Kind: "max", Kernel: []int{2, 2}, Stride: []int{2, 2}, Layout: op.NHWC})
-		}
-		in := h.Type.Shape[3].Const
-		one := s.At("conv_1x1")
-		h = hir.Linear(h, op.Reshape(one.Param("weight", c.fpn, in, 1, 1), ir.ShapeOf(c.fpn, in)),
-			one.Param("bias", c.fpn), "").Named(one.Path())
-		three := s.At("conv_3x3")
-		h = op.Conv2D(h, three.Param("weight", c.fpn, c.fpn, 3, 3), three.F32("bias", c.fpn),
-			op.ConvAttrs{Stride: []int{1, 1}, Padding: []int{1, 1}, Dilation: []int{1, 1},
-				Layout: op.NHWC}).Named(three.Path())
+		h := head(c, heads, i, x)
 		levels = append(
 			levels, level{fmt.Sprint("level", i), op.Transpose(h, 0, 3, 1, 2),
 				sine(heads.Graph, c.fpn, h.Type.Shape[1].Const)})
 	}
 	return levels
+}
+
+// head returns level i of a neck [1,h,w,F].
+func head(c config, heads nn.Scope, i int, x *ir.Node) *ir.Node {
+	s, h := heads.At(i).About(levelName(heads.Path(), i)), x
+	switch i {
+	case 0:
+		h = op.Gelu(double(s.At("dconv_2x2_0"), h))
+		h = double(s.At("dconv_2x2_1"), h)
+	case 1:
+		h = double(s.At("dconv_2x2"), h)
+	case 3:
+		h = op.Pool(h, op.PoolAttrs{Kind: "max", Kernel: []int{2, 2}, Stride: []int{2, 2}, Layout: op.NHWC})
+	}
+	in := h.Type.Shape[3].Const
+	one := s.At("conv_1x1")
+	h = hir.Linear(h, op.Reshape(one.Param("weight", c.fpn, in, 1, 1), ir.ShapeOf(c.fpn, in)),
+		one.Param("bias", c.fpn), "").Named(one.Path())
+	three := s.At("conv_3x3")
+	return op.Conv2D(h, three.Param("weight", c.fpn, c.fpn, 3, 3), three.F32("bias", c.fpn),
+		op.ConvAttrs{Stride: []int{1, 1}, Padding: []int{1, 1}, Dilation: []int{1, 1},
+			Layout: op.NHWC}).Named(three.Path())
 }
 
 // double maps x [1,h,w,C] to [1,2h,2w,C/2] by a transposed convolution.

@@ -5,7 +5,7 @@
 // detect and detect_boxes find the objects that a text, or a text and boxes, describe: boxes, scores and masks. The
 // tracker is not built. The tensors of other parts are listed as unused.
 //
-// It imports models/nn and below; it reads no bytes and knows no device.
+// It imports models/promptable, models/nn and below; it reads no bytes and knows no device.
 package sam3
 
 import (
@@ -66,6 +66,7 @@ func namingOf(c arch.Checkpoint) (found naming, err error) {
 	if example == "" {
 		found = namings()[0]
 	}
+	found.layers = func(mlp string) int64 { return trackerLayers(c, found, mlp) }
 	return found, nil
 }
 
@@ -86,7 +87,7 @@ func build(ckpt arch.Checkpoint, cfg arch.Config) (*arch.Model, error) {
 		return nil, err
 	}
 	w := nn.NewWeights(ckpt, names.names)
-	c, err := readConfig(w, names.transformers, cfg)
+	c, err := readConfig(w, names, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -118,15 +119,28 @@ func build(ckpt arch.Checkpoint, cfg arch.Config) (*arch.Model, error) {
 		}
 		m.Methods = append(m.Methods, g)
 	}
+	if c.tracker != nil {
+		if err := trackerMethods(w, c, m); err != nil {
+			return nil, err
+		}
+	}
 	skip(w, ckpt, names, c.detector != nil)
+	if c.tracker != nil {
+		skipTracker(w, names)
+	}
 	if m.Skipped, err = w.Finish(); err != nil {
 		return nil, err
 	}
 	m.Params = w.Params()
-	if c.detector == nil || !c.trunk {
+	switch {
+	case !c.trunk:
 		return m, nil
+	case c.detector != nil:
+		return m, describe(c, cfg, m)
+	case c.tracker != nil:
+		m.Task = clicks(c)
 	}
-	return m, describe(c, cfg, m)
+	return m, nil
 }
 
 // skip marks the tensors of a SAM 3 that no method uses.

@@ -117,7 +117,7 @@ func edit(t *testing.T, change func([]synth.Entry) []synth.Entry) weights.Stored
 }
 
 // library is the naming of Transformers.
-var library = naming{transformersPrefixes[0], true}
+var library = naming{prefix: transformersPrefixes[0], transformers: true}
 
 // theirs renames a manifest to the names of Transformers, which has separate q, k and v and no class token.
 func theirs(es []synth.Entry) (out []synth.Entry) {
@@ -428,7 +428,7 @@ func TestTiled(t *testing.T) {
 			t.Fatal(err)
 		}
 		w := nn.NewWeights(s, namings()[0].names)
-		c, err := readConfig(w, false, cfg)
+		c, err := readConfig(w, naming{}, cfg)
 		if err != nil {
 			t.Fatal(err)
 		}

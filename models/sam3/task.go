@@ -20,6 +20,16 @@ func describe(c config, cfg arch.Config, m *arch.Model) error {
 		words = arch.TokenizerFile
 	}
 	m.Facts = append(m.Facts, arch.Fact{Name: "tokenizer", Value: words})
+	if c.tracker != nil {
+		t.Clicks = *clicks(c)
+	}
 	m.Task = t
 	return t.Validate()
+}
+
+// clicks returns how points and boxes select an object. The image is the detector's.
+func clicks(c config) *task.Segment {
+	s, image := c.tracker.Task(), task.NewConcepts(0, 0, 0, 0, 0)
+	s.Mean, s.Std = image.Mean, image.Std
+	return s
 }

@@ -10,7 +10,8 @@ import (
 	"github.com/rlx-go/rlx/models/nn"
 )
 
-// encode maps image [1,3,S,S], normalised pixels, to the levels of the neck. The trunk computes tokens [1,g*g,C].
+// encode maps image [1,3,S,S], normalised pixels, to the levels of the neck and, with the tracker, to what its decoder
+// takes. The trunk computes tokens [1,g*g,C].
 //
 // If windows tile the grid, as in the published model, the trunk stores its tokens window by window, [windows,w,w,C],
 // from the pixels to the last block. Each window is then a run of rows, and no block copies tokens to cut or join
@@ -37,6 +38,9 @@ func encode(c config, root nn.Scope) {
 	}
 	g.Return("tokens", op.Reshape(x, ir.ShapeOf(1, c.grid*c.grid, c.width)))
 	returnLevels(g, neck(c, root.At("convs"), x))
+	if c.tracker != nil {
+		returnClicks(c, root, x)
+	}
 }
 
 // positions returns the learned position embeddings, tiled (not resized) from the side that they were trained with to

@@ -30,5 +30,14 @@ func TestWrongTypes(t *testing.T) {
 				encoderPart + "hidden_act": modeltest.Word, decoderPart + "num_attention_heads": modeltest.Size,
 				decoderPart + "hidden_act": modeltest.Word, maskPart + "num_attention_heads": modeltest.Size,
 				decoderPart + "num_queries": modeltest.Size, geometryPart + "roi_size": modeltest.Size,
+			}}, modeltest.TypedConfig{Name: "sam3 with tracker",
+			Stored: modeltest.Open(t, clicksManifest(t), dtype.F32), Config: clicks3 + "config.json",
+			Keys: map[string]modeltest.Kind{
+				trackerPart + "prompt_encoder_config.hidden_act":                       modeltest.Word,
+				trackerPart + "prompt_encoder_config.layer_norm_eps":                   modeltest.Number,
+				trackerPart + "mask_decoder_config.num_attention_heads":                modeltest.Size,
+				trackerPart + "mask_decoder_config.dynamic_multimask_via_stability":    modeltest.Bool,
+				trackerPart + "mask_decoder_config.dynamic_multimask_stability_delta":  modeltest.Number,
+				trackerPart + "mask_decoder_config.dynamic_multimask_stability_thresh": modeltest.Number,
 			}})
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/rlx-go/rlx/models/arch"
+	"github.com/rlx-go/rlx/models/promptable"
 )
 
 // originalPrefixes precede our names in the original release (trunk.blocks.0.attn.proj.weight,
@@ -18,21 +19,26 @@ var transformersPrefixes = []string{"detector_model.vision_encoder.", "vision_en
 type naming struct {
 	prefix       string
 	transformers bool // the names after the prefix are those of the Transformers library
+	// layers returns the number of layers of an MLP of the tracker, by our name. It depends on the checkpoint.
+	layers func(mlp string) int64
 }
 
 // namings lists all ways, the most likely first.
 func namings() (out []naming) {
 	for _, p := range originalPrefixes {
-		out = append(out, naming{p, false})
+		out = append(out, naming{prefix: p})
 	}
 	for _, p := range transformersPrefixes {
-		out = append(out, naming{p, true})
+		out = append(out, naming{prefix: p, transformers: true})
 	}
 	return out
 }
 
 // names returns the name of a tensor in the checkpoint. It is a list because nn.Weights takes one.
 func (n naming) names(name string) []string {
+	if inside, ok := strings.CutPrefix(name, tracker); ok {
+		return n.trackerNames(inside)
+	}
 	first, _, _ := strings.Cut(name, ".")
 	switch {
 	case n.transformers:
@@ -55,6 +61,54 @@ func (n naming) names(name string) []string {
 	return []string{arch.Join(at("q"), at("k"), at("v"))}
 }
 
+// trackerPrefix returns the prefix of the names of the tracker.
+func (n naming) trackerPrefix() string {
+	if n.transformers {
+		return "tracker_model."
+	}
+	return "tracker."
+}
+
+// trackerNames returns the names of a tensor of the tracker, without tracker before our name.
+func (n naming) trackerNames(name string) (out []string) {
+	if n.transformers {
+		depth := func(mlp string) int64 { return n.layers(tracker + mlp) }
+		out = promptable.TransformersName(depth)(name)
+	} else {
+		out = promptable.OriginalName(name)
+		if m := tokenMLP.FindStringSubmatch(out[0]); m != nil { // as in the release of SAM
+			out = append(out, m[1]+map[string]string{"0": "lin1", "1": "lin2"}[m[2]]+m[3])
+		}
+	}
+	for i, x := range out {
+		var parts []string
+		for _, part := range arch.Parts(x) {
+			parts = append(parts, n.trackerPrefix()+part)
+		}
+		out[i] = parts[0]
+		if len(parts) > 1 {
+			out[i] = arch.Join(parts...)
+		}
+	}
+	return out
+}
+
+// tokenMLP matches the original names of the MLPs in the layers of the tracker's decoder.
+var tokenMLP = regexp.MustCompile(`^(.*\.transformer\.layers\.\d+\.mlp\.)layers\.([01])(\..*)$`)
+
+// trackerLayers returns the number of layers of an MLP of the tracker, by our name.
+func trackerLayers(c arch.Checkpoint, n naming, mlp string) int64 {
+	name := strings.TrimPrefix(mlp, tracker)
+	if n.transformers { // two layers have names of their own
+		return 2 + promptable.Numbered(c, n.trackerPrefix()+promptable.TransformersName(nil)(name)[0])
+	}
+	name = n.trackerPrefix() + promptable.OriginalName(name)[0]
+	if _, ok := c.Type(name + "lin1.weight"); ok {
+		return 2
+	}
+	return promptable.Numbered(c, name)
+}
+
 // outer returns the prefix of the names of the detector's parts.
 func (n naming) outer() string {
 	return strings.TrimSuffix(strings.TrimSuffix(n.prefix, "vision_encoder."), "backbone.vision_backbone.")
@@ -71,12 +125,14 @@ const pixelStage = "mask_decoder.pixel_decoder."
 const sam2Reason = "heads of the tracker, which the detector does not use; --set " + keySAM2 +
 	"=true builds method sam2_neck of them"
 
+const trackerReason = "the tracker: built from a whole checkpoint only"
+
 const partReason = "text encoder, fusion or detector: built from a whole checkpoint only"
 
 // otherParts lists the tensors of a whole checkpoint from which no method is built, with the reason.
 var otherParts = []struct{ prefix, reason string }{
-	{"tracker.", "the tracker: only the vision part is built"},
-	{"tracker_model.", "the tracker: only the vision part is built"},
+	{"tracker.", trackerReason},
+	{"tracker_model.", trackerReason},
 	{"tracker_neck.", sam2Reason},
 	{"text_encoder.", partReason}, // from here on, the names in a checkpoint of the library's detector
 	{"text_projection.", partReason},

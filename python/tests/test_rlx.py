@@ -177,14 +177,14 @@ def test_segment(sam, tmp_path):
             image.masks(**bad)
 
 
-@pytest.fixture(scope="session")
-def sam3(folder):
-    source = folder / "sam3"
+def small_sam3(source, golden, *parts):
+    """A SAM 3 with random weights: the configuration of one golden case, and the tensors of others."""
     source.mkdir()
     goldens = pathlib.Path(DEMO).parent / "testdata" / "goldens"
-    shutil.copy(goldens / "sam3_concepts" / "config.json", source)
+    shutil.copy(goldens / golden / "config.json", source)
     shutil.copy(goldens / "sam3_tiny" / "tokenizer.json", source)
-    entries, header, data = json.loads((goldens / "sam3_concepts" / "manifest.json").read_text()), {}, []
+    entries = [e for part in parts for e in json.loads((goldens / part / "manifest.json").read_text())]
+    header, data = {}, []
     rng, end = np.random.default_rng(0), 0
     for e in entries:
         x = e["shift"] + e["scale"] * rng.uniform(-1, 1, e["shape"])
@@ -193,7 +193,12 @@ def sam3(folder):
         end += len(data[-1])
     text = json.dumps(header).encode()
     (source / "model.safetensors").write_bytes(len(text).to_bytes(8, "little") + text + b"".join(data))
-    return rlx.load(rlx.compile(source, folder / "sam3.rlx", "--target", "cpu"))
+    return rlx.load(rlx.compile(source, source.with_suffix(".rlx"), "--target", "cpu"))
+
+
+@pytest.fixture(scope="session")
+def sam3(folder):
+    return small_sam3(folder / "sam3", "sam3_concepts", "sam3_concepts")
 
 
 def test_find(sam, sam3):
@@ -212,6 +217,17 @@ def test_find(sam, sam3):
         image.masks(points=[(1, 1)])
     with pytest.raises(errors.UsageError, match="not texts"):
         sam.encode_image(f"{DEMO}/scene1.png").find("a coin")
+
+
+def test_find_and_click(folder):
+    both = small_sam3(folder / "both", "sam3_clicks", "sam3_concepts", "sam3_clicks")
+    image = both.encode_image(f"{DEMO}/scene1.png")
+    mask, = image.masks(points=[(128, 128)])
+    assert mask.array.shape == (256, 256) and 1 <= mask.index <= 3
+    assert len(image.masks(box=(60, 70, 200, 190), choice="all")) == 4
+    assert len(image.find("a coin", threshold=0)) == 12
+    with pytest.raises(errors.UsageError):
+        image.masks(points=[(-5, 0)])
 
 
 def test_pixels(sam):

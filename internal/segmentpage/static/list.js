@@ -1,11 +1,11 @@
 // The list of objects.
 
-// List shows objects {id, name, colour, found} in an element. It calls pick(id), rename(id, name) and remove(id).
+// List shows objects {id, name, colour, found} in an element.
 export class List {
+  does = null; // {pick(id), rename(id, name), remove(id)}, called for what the user does
   #rows = new Map(); // by id
-  constructor(element, does) {
+  constructor(element) {
     this.element = element;
-    this.does = does;
   }
 
   // show makes the list that of objects; the one with the id current is marked.

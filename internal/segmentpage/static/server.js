@@ -6,7 +6,8 @@ export { Failure } from "./ask.js";
 
 const post = (path, body, signal) => ask(path, { method: "POST", body, signal });
 
-// start returns {model, best: [first, last], max_file, first: picture or null, first_name}.
+// start returns {model, clicks: bool, best: [first, last], concepts: {examples, threshold} or null, grid, max_file,
+// first: picture or null, first_name}.
 export const start = async () => (await ask("start")).json();
 
 // open sends an image file and returns {number, width, height} once it is decoded.
@@ -37,10 +38,14 @@ export const preview = async ({ number }, prompts, mask) =>
 export const everything = async ({ number }, signal) =>
   (await post(`images/${number}/everything`, null, signal)).json();
 
-// exported returns a ZIP with the masks of objects [{name, points, box, mask}] of an image file.
+// search returns {objects: [{score, box, pixels, runs}], closest, seconds}, the highest score first, for a text,
+// examples [x0, y0, x1, y1, 1|0] or both. closest is the highest score of what is no object.
+export const search = async ({ number }, concept, signal) =>
+  (await json(`images/${number}/search`, concept, signal)).json();
+
+// exported returns a ZIP with the masks of objects [{name, runs, score}] of an image file.
 export const exported = async ({ number }, image, objects) =>
   (await json(`images/${number}/export`, { image, objects })).blob();
 
-// file returns the mask or the cut-out as a PNG file.
-export const file = async ({ number }, prompts, mask, save) =>
-  (await json(`images/${number}/masks`, { tab, ...prompts, mask, save })).blob();
+// file returns a mask, or with save "cutout" the image inside it, as a PNG file.
+export const file = async ({ number }, runs, save) => (await json(`images/${number}/file`, { runs, save })).blob();

@@ -10,6 +10,7 @@ export class View extends Picture {
   preview = null; // {path, colour} of the mask that a click would give
   points = []; // [x, y, 1 or 0]
   box = null; // [x0, y0, x1, y1]
+  examples = []; // [x0, y0, x1, y1, 1 or 0]
   cross = null; // {x, y} of the keyboard's cursor
 
   paintOver(c) {
@@ -44,7 +45,7 @@ export class View extends Picture {
       stroke(WHITE, 2, frame);
       c.setLineDash([]);
     }
-    for (const [x, y, on] of this.points) {
+    const badge = (x, y, on) => {
       c.beginPath();
       c.arc(x, y, 8 * unit, 0, 2 * Math.PI);
       c.fillStyle = on ? ON : OFF;
@@ -61,6 +62,14 @@ export class View extends Picture {
         c.lineTo(x, y + 4 * unit);
       }
       stroke(WHITE, 2);
+    };
+    for (const [x, y, on] of this.points) badge(x, y, on);
+    for (const [x0, y0, x1, y1, like] of this.examples) {
+      const frame = new Path2D();
+      frame.rect(x0, y0, x1 - x0, y1 - y0);
+      stroke(WHITE, 4, frame);
+      stroke(like ? ON : OFF, 2, frame);
+      badge(x0, y0, like);
     }
     if (this.cross) {
       const { x, y } = this.cross;
