@@ -310,7 +310,8 @@ fn added(sum: vec4<f32>, w: vec4<f32>, x: f32) -> vec4<f32> {
 {{- if $c.Four}}
       if (c0 + ti + {{mul $v $c.IW}}u < {{div $x.Dim 4}}u) {
         {{$to}}4_put(at / 4u + c0 + ti + {{mul $v $c.IW}}u,
-            vec4<f32>({{$sum}}{{$v}}_0[{{$r}}], {{$sum}}{{$v}}_1[{{$r}}], {{$sum}}{{$v}}_2[{{$r}}], {{$sum}}{{$v}}_3[{{$r}}]));
+            vec4<f32>({{$sum}}{{$v}}_0[{{$r}}], {{$sum}}{{$v}}_1[{{$r}}], {{$sum}}{{$v}}_2[{{$r}}],
+                {{$sum}}{{$v}}_3[{{$r}}]));
       }
 {{- else}}
 {{- range $j := seq 4}}
