@@ -6,7 +6,9 @@
 The big model has the shape of Llama 3.2 1B and random weights in bf16, which bench/synth writes; PyTorch widens them to
 f32, RLX multiplies them as they are. The optimizer of both is AdamW with clipping. Runs of the two alternate, and the
 printed ratio is the median of the ratios of adjacent runs. Memory is the largest resident set: of rlxrun and its
-backend, and of the Python process.
+backend, and of the Python process. Processor time is that of a step, on all threads, and says more than time where
+other programs run. For RLX it includes the start of the processes and loading. With GOMP_SPINCOUNT=0 in the
+environment, that of PyTorch does not include waiting.
 """
 
 import argparse
@@ -14,6 +16,7 @@ import importlib.util
 import json
 import os
 import pathlib
+import resource
 import statistics
 import subprocess
 import sys
@@ -64,19 +67,27 @@ class Peer:
         self.process.stdin.write(f"{steps}\n")
         self.process.stdin.flush()
         r = json.loads(self.process.stdout.readline())
-        return statistics.median(r["seconds"]), r["peak"]
+        return statistics.median(r["seconds"]), r["peak"], r["cpu_seconds"]
 
     def close(self):
         self.process.stdin.close()
         self.process.wait()
 
 
+def spent():
+    """Returns the processor time of the child processes that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def ours(artifact, steps):
+    before = spent()
     text = subprocess.run([f"{args.bin}/rlxrun", "bench", artifact, "-b", "cpu", "--method", "train_step", "--json",
                            "-n", str(steps), "--threads", str(args.threads)], check=True,
                           capture_output=True, text=True)
     r = json.loads(text.stdout)
-    return r["median_ms"] / 1e3, r["backend_peak_rss_bytes"] + r["host_peak_rss_bytes"], r["flops"], r["precision"]
+    cpu = (spent() - before) / (r["warmup"] + steps)
+    return r["median_ms"] / 1e3, r["backend_peak_rss_bytes"] + r["host_peak_rss_bytes"], cpu, r["flops"], r["precision"]
 
 
 def compare(name, model, mode, batch, tokens, flags=()):
@@ -90,10 +101,12 @@ def compare(name, model, mode, batch, tokens, flags=()):
         rounds.append({k: both[k]() for k in sorted(both, reverse=i % 2 == 1)})
     peer.close()
     median = lambda f: statistics.median(f(r) for r in rounds)
-    flops, precision = rounds[0]["ours"][2:]
+    flops, precision = rounds[0]["ours"][3:]
     mine, other = median(lambda r: r["ours"][0]), median(lambda r: r["peer"][0])
     print(f"{name:24} RLX {mine:7.3f} s ({precision}, {flops / mine / 1e9:.0f} GFLOP/s)  PyTorch {other:7.3f} s"
           f"  ratio {median(lambda r: r['peer'][0] / r['ours'][0]):.2f}"
+          f"  processor time {median(lambda r: r['ours'][2]):.3f} s, {median(lambda r: r['peer'][2]):.3f} s,"
+          f" ratio {median(lambda r: r['peer'][2] / r['ours'][2]):.2f}"
           f"  peak {max(r['ours'][1] for r in rounds) / 1e9:.2f} GB,"
           f" PyTorch {max(r['peer'][1] for r in rounds) / 1e9:.2f} GB", flush=True)
 

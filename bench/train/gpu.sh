@@ -12,9 +12,10 @@ cd "$(dirname "$0")/../.."
 export GOFLAGS=-trimpath
 CGO_ENABLED=0 go build -o "$folder/bin/" ./cmd/rlxc ./cmd/rlxrun
 CGO_ENABLED=0 go build -o "$folder/bin/rlx-backend-cpu" ./plugins/cpu
+CGO_ENABLED=0 go build -o "$folder/bin/rlx-backend-cuda" ./plugins/cuda
 CGO_ENABLED=1 go build -o "$folder/bin/rlx-backend-wgpu" ./plugins/wgpu
-cp plugins/wgpu/rlx-backend-wgpu.sandbox "$folder/bin/"
-ops='adamw|sgd|rms_norm_backward|layer_norm_backward|group_norm_backward|rope_backward'
+cp plugins/wgpu/rlx-backend-wgpu.sandbox plugins/cuda/rlx-backend-cuda.sandbox "$folder/bin/"
+ops='adamw|sgd|attention_backward|rms_norm_backward|layer_norm_backward|group_norm_backward|rope_backward'
 RLX_CONFORMANCE=all RLX_REQUIRE_GPU=1 CGO_ENABLED=1 go test -vet=off -timeout 30m ./plugins/wgpu/backend \
   -run "TestConformance/^($ops|softmax_cross_entropy|softmax_cross_entropy_backward)\$" || status=1
 # the tokenizer is written last

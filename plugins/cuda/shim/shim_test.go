@@ -51,6 +51,12 @@ func TestTiles(t *testing.T) {
 				Options{Limits: func(l *gpu.Limits) { l.Kernels.AttentionTile = &tile }})
 		}
 	}
+	for i, tile := range kernels.BackwardTiles {
+		if all || seed%uint64(len(kernels.BackwardTiles)) == uint64(i) {
+			check(t, devicetest.Config{Brief: true, Seed: seed, Ops: []string{"attention_backward"}},
+				Options{Limits: func(l *gpu.Limits) { l.Kernels.BackwardTile = &tile }})
+		}
+	}
 }
 
 // sample returns the seed of a sample of checks, or true for all of them.

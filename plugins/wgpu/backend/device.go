@@ -218,6 +218,7 @@ func limits(a *wgpu.Adapter, info device.Device, l wgpu.Limits, opts Options) gp
 	if info.Type == typeSoftware && opts.AttentionTile == nil {
 		// Software adapters take seconds to compile unrolled loops, which run no faster there.
 		out.Kernels.AttentionTile = &kernels.AttentionTiles[len(kernels.AttentionTiles)-1]
+		out.Kernels.BackwardTile = &kernels.BackwardTiles[len(kernels.BackwardTiles)-1]
 	}
 	return out
 }

@@ -34,7 +34,11 @@ var attentionFields = []string{"heads", "kv_heads", "dim", "dim_v", "sq", "sk", 
 	"elements"}
 
 func attentionParams(a op.AttentionAttrs, c *Call) []uint32 {
-	g := attentionGeometry(a, c)
+	return append(geometryParams(a, attentionGeometry(a, c)), uint32(c.In[1].Shape[0]))
+}
+
+// geometryParams returns the parameters of attentionFields but the last.
+func geometryParams(a op.AttentionAttrs, g op.AttentionGeometry) []uint32 {
 	p := []uint32{uint32(g.H), uint32(g.HKV), uint32(g.D), uint32(g.DV), uint32(g.Sq), uint32(g.Sk)}
 	for _, s := range []op.HeadStrides{g.Q, g.K, g.V, g.Out} {
 		p = append(p, uint32(s.Batch), uint32(s.Seq), uint32(s.Head))
@@ -48,7 +52,7 @@ func attentionParams(a op.AttentionAttrs, c *Call) []uint32 {
 	for _, stride := range g.Mask {
 		p = append(p, uint32(stride))
 	}
-	return append(p, uint32(c.In[1].Shape[0]))
+	return p
 }
 
 func attentionGeometry(a op.AttentionAttrs, c *Call) op.AttentionGeometry {

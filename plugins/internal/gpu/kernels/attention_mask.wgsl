@@ -48,6 +48,9 @@ fn visible(q0: u32, q1: u32) -> vec2<u32> {
 {{- if .C.Softcap}}
     s = P.softcap * op_tanh(s / P.softcap);
 {{- end}}
+{{- template "limits" .}}
+{{- end}}
+{{- define "limits"}}
 {{- if eq .C.Mask "causal"}}
     if (i32(k) > i32(q) + offset) {
       s = -infinity();

@@ -50,6 +50,8 @@ type Limits struct {
 
 	// AttentionTile is the shape of tiled attention. If it is nil, the kernel chooses one by its sizes.
 	AttentionTile *AttentionTile
+	// BackwardTile is the shape of attention_backward. If it is nil, the kernel chooses one by its sizes.
+	BackwardTile *BackwardTile
 	// AttentionMatrices is the shape of tiled attention with matrices. If it is nil, the kernel chooses one.
 	AttentionMatrices *AttentionMatrices
 	// Tile is the shape of tiled products. If it is nil, the kernel chooses one by the product's sizes.
