@@ -401,11 +401,9 @@ func (b *Batch) step(ctx context.Context) error {
 			return err
 		}
 		n := b.piece(x)
-		image, ok := x.image(len(b.slots[x.slot].seen))
-		if ok && n == 0 {
-			n = image.image.Tokens()
-		} else {
-			ok = false
+		image, ok := b.nextImage(x)
+		if ok {
+			n = image.Tokens()
 		}
 		if n > budget && budget < b.Budget {
 			break
@@ -413,7 +411,7 @@ func (b *Batch) step(ctx context.Context) error {
 		budget -= n
 		b.prompts = append(b.prompts[1:], x)
 		if ok {
-			if err := b.look(run, x, image.image); err != nil {
+			if err := b.look(run, x, image); err != nil {
 				return err
 			}
 			continue

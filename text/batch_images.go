@@ -39,10 +39,32 @@ func (x *BatchText) image(at int) (p place, ok bool) {
 	return x.images[i], true
 }
 
+// nextImage returns the image that comes next in the prompt of a text, if one does.
+func (b *Batch) nextImage(x *BatchText) (image *Image, ok bool) {
+	seen := len(b.slots[x.slot].seen)
+	p, ok := x.image(seen)
+	return p.image, ok && p.at == seen
+}
+
+// lookAll appends the images that come next in the prompt of a text.
+func (b *Batch) lookAll(ctx context.Context, x *BatchText) error {
+	for !x.done {
+		image, ok := b.nextImage(x)
+		if !ok {
+			break
+		}
+		b.spent += image.Tokens()
+		if err := b.look(ctx, x, image); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // look appends an image to the sequence of a text. If the image cannot be encoded, this ends the text alone.
 func (b *Batch) look(ctx context.Context, x *BatchText, image *Image) error {
 	s, n := &b.slots[x.slot], image.Tokens()
-	err := b.run.look(ctx, b.session, b.spec, b.do(), b.state, image, len(s.seen), s.shown, int32(x.slot))
+	err := appendImage(ctx, b.session, b.spec, b.do(), b.state, image, len(s.seen), s.shown, int32(x.slot))
 	if errors.Is(err, rlx.ErrNaN) || errors.Is(err, ErrPrompt) {
 		return b.fail(x, err)
 	}

@@ -127,7 +127,10 @@ func (b *Batch) next(ctx context.Context) (texts []*BatchText, n int, err error)
 			texts = append(texts, x)
 		}
 	}
-	for range b.prompts {
+	for range len(b.prompts) {
+		if len(b.prompts) == 0 { // an image has ended the last text
+			break
+		}
 		x := b.prompts[0]
 		b.prompts = append(b.prompts[1:], x)
 		if x.flying || b.spent >= b.Budget && texts != nil {
@@ -135,9 +138,15 @@ func (b *Batch) next(ctx context.Context) (texts []*BatchText, n int, err error)
 		}
 		run, end := graceful(ctx)
 		err := b.share(run, x)
+		if err == nil {
+			err = b.lookAll(run, x)
+		}
 		end()
 		if err != nil {
 			return nil, 0, err
+		}
+		if x.done {
+			continue
 		}
 		n := b.piece(x)
 		b.spent += n

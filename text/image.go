@@ -243,7 +243,7 @@ func next(n int, images []shown) int {
 
 // look appends an image to the state.
 func (g *Generator) look(ctx context.Context, x *Image) error {
-	err := g.run.look(ctx, g.session, g.spec, g.run.do, g.state, x, len(g.seen), g.shown, 0)
+	err := appendImage(ctx, g.session, g.spec, g.run.do, g.state, x, len(g.seen), g.shown, 0)
 	if err == nil {
 		g.shown = append(g.shown, x.shownAt(len(g.seen)))
 		g.seen, g.last = append(g.seen, slices.Repeat([]int{g.spec.Images.Token}, x.Tokens())...), nil
@@ -251,9 +251,9 @@ func (g *Generator) look(ctx context.Context, x *Image) error {
 	return err
 }
 
-// look appends an image to a sequence of a state, after seen tokens, among which are images. An error leaves rows that
-// are not read.
-func (r *textRun) look(ctx context.Context, s *rlx.Session, t *spec, do rlx.Runner, state *rlx.State, x *Image,
+// appendImage appends an image to a sequence of a state, after seen tokens, among which are images. An error leaves rows
+// that are not read.
+func appendImage(ctx context.Context, s *rlx.Session, t *spec, do rlx.Runner, state *rlx.State, x *Image,
 	seen int, images []shown, sequence int32) error {
 	about := &t.Images
 	if err := s.Load(ctx, about.Method, about.Append); err != nil {

@@ -16,8 +16,8 @@ type Packed struct {
 	// Transformed for Winograd's algorithm, and the largest magnitude. It is infinite if they cannot be used.
 	winograd []float32
 	largest  float64
-	phases []float32 // of a transpose; see convPhases
-	taps   int       // that phases has
+	phases   []float32 // of a transpose; see convPhases
+	taps     int       // that phases has
 
 	patches *product.PackedWeights // see inPatches
 	// A weight is not finite, and there is padding: each call computes the convolution by its definition.
