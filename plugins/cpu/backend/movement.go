@@ -84,7 +84,7 @@ var (
 )
 
 func roiOf(a op.RoiAlignAttrs, x []int) layout.Roi {
-	return layout.Roi{Channels: x[1], Ratio: a.Ratio, Y: layout.RoiAxis{Bins: a.Output[0], Size: x[2]},
+	return layout.Roi{Count: x[0], Channels: x[1], Ratio: a.Ratio, Y: layout.RoiAxis{Bins: a.Output[0], Size: x[2]},
 		X: layout.RoiAxis{Bins: a.Output[1], Size: x[3]}, Scale: float32(a.Scale), Half: a.Half, Max: a.Max}
 }
 

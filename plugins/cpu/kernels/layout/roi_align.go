@@ -11,9 +11,10 @@ import (
 // RoiAxis maps the bins of boxes along one axis to elements: bins have Ratio samples.
 type RoiAxis struct{ Bins, Size int }
 
-// Roi are the arguments of RoiAlign; see op.RoiAlignDef. X is [images, Channels, Y.Size, X.Size].
+// Roi are the arguments of RoiAlign; see op.RoiAlignDef. Images is [Count, Channels, Y.Size, X.Size].
 type Roi struct {
 	Dst, Images, Boxes []float32
+	Count              int // of images
 	Channels, Ratio    int
 	Y, X               RoiAxis
 	Scale              float32
@@ -25,16 +26,13 @@ type Roi struct {
 // The mean of samples on a grid is a product of three matrices: the weights of rows, the image, the weights of columns.
 // So for each row of bins the rows of the image that it reads are added up, as vectors, and then the columns.
 func RoiAlign[I Index](p *pool.Pool, g Roi, images []I) error {
-	count := 0
-	if area := g.Channels * g.Y.Size * g.X.Size; area > 0 {
-		count = len(g.Images) / area
-	}
 	for r, b := range images {
-		if g.Channels > 0 && (b < 0 || int64(b) >= int64(count)) {
-			return fmt.Errorf("image %v of box %d is out of range 0 to %d", b, r, count-1)
+		if b < 0 || int64(b) >= int64(g.Count) {
+			return fmt.Errorf("image %v of box %d is out of range 0 to %d", b, r, g.Count-1)
 		}
 	}
-	if len(g.Boxes) < 4*len(images) || len(g.Dst) < len(images)*g.Channels*g.Y.Bins*g.X.Bins {
+	if len(g.Images) < g.Count*g.Channels*g.Y.Size*g.X.Size ||
+		len(g.Boxes) < 4*len(images) || len(g.Dst) < len(images)*g.Channels*g.Y.Bins*g.X.Bins {
 		panic("BUG: RoiAlign: a slice is short")
 	}
 	work := g.Y.Bins * g.Ratio * (2*g.X.Size + g.X.Bins*g.Ratio)

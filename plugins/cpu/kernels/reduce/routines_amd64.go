@@ -28,3 +28,22 @@ func avx512() *Routines {
 		scaleRowAVX512, shiftRowAVX512,
 		expRowsAVX512, expSumRowsAVX512, scaleColumnsAVX512, shiftColumnsAVX512})
 }
+
+func normRowsOf(lanes int,
+	f func(dst, x, gamma, beta *float32, rows, blocks int, count, eps float64, center uint64)) func(
+	dst, x, gamma, beta []float32, n int, eps float32, center bool) bool {
+	return func(dst, x, gamma, beta []float32, n int, eps float32, center bool) bool {
+		if n == 0 || n%lanes != 0 || n > Block {
+			return false
+		}
+		if rows := len(x) / n; rows > 0 {
+			_, _, _ = dst[len(x)-1], gamma[n-1], beta[n-1]
+			var mask uint64
+			if center {
+				mask = ^uint64(0)
+			}
+			f(&dst[0], &x[0], &gamma[0], &beta[0], rows, n/lanes, float64(n), float64(eps), mask)
+		}
+		return true
+	}
+}
