@@ -31,7 +31,8 @@ func RoiAlign[I Index](p *pool.Pool, g Roi, images []I) error {
 			return fmt.Errorf("image %v of box %d is out of range 0 to %d", b, r, g.Count-1)
 		}
 	}
-	if len(g.Images) < g.Count*g.Channels*g.Y.Size*g.X.Size || len(g.Boxes) < 4*len(images) || len(g.Dst) < len(images)*g.Channels*g.Y.Bins*g.X.Bins {
+	if len(g.Images) < g.Count*g.Channels*g.Y.Size*g.X.Size ||
+		len(g.Boxes) < 4*len(images) || len(g.Dst) < len(images)*g.Channels*g.Y.Bins*g.X.Bins {
 		panic("BUG: RoiAlign: a slice is short")
 	}
 	work := g.Y.Bins * g.Ratio * (2*g.X.Size + g.X.Bins*g.Ratio)
