@@ -251,8 +251,8 @@ func (g *Generator) look(ctx context.Context, x *Image) error {
 	return err
 }
 
-// appendImage appends an image to a sequence of a state, after seen tokens, among which are images. An error leaves rows
-// that are not read.
+// appendImage appends an image to a sequence of a state, after seen tokens, among which are images. An error leaves
+// rows that are not read.
 func appendImage(ctx context.Context, s *rlx.Session, t *spec, do rlx.Runner, state *rlx.State, x *Image,
 	seen int, images []shown, sequence int32) error {
 	about := &t.Images

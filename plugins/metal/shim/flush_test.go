@@ -10,8 +10,8 @@ import (
 	"github.com/rlx-go/rlx/core/devicetest"
 )
 
-// TestFlush runs checks of pow, which has special cases for zeros and denormals, on a device that takes denormals for 0,
-// as some GPUs do: all of them, or a sample.
+// TestFlush runs all checks of pow, or a sample, on a device that takes denormals for 0, as some GPUs do. The op has
+// special cases for zeros and denormals.
 func TestFlush(t *testing.T) {
 	b := New(Options{Cache: dir, Level: "-O0", Flush: true})
 	if _, err := b.NewState(t.Context(), "", 1); errors.Is(err, ErrNoCompiler) && os.Getenv("RLX_REQUIRE_CXX") == "" {
