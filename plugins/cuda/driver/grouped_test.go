@@ -31,8 +31,8 @@ var groupedCases = []groupedCase{
 // TestInterpretedGrouped runs grouped_matmul on the interpreter.
 func TestInterpretedGrouped(t *testing.T) {
 	for i, c := range groupedCases {
-		for _, d := range []matrix.Device{withMMA, withWGMMA} {
-			p := halves[i%2]
+		for k, p := range halves {
+			d := []matrix.Device{withMMA, withWGMMA}[(i+k)%2]
 			t.Run(fmt.Sprintf("%d/%s/%+v", d.Capability, p, c), func(t *testing.T) {
 				used := false
 				c.test(t, interpreted(d, func(text string) string {

@@ -71,11 +71,11 @@ func (d Device) groupedOf(n *ir.Node, l kernels.Limits) (g grouped, ok bool) {
 	g.tiles = min(rows, rows/g.M+g.groups)
 	bytes := func(rows int) int64 { return (2*int64(rows)*int64(padded(g.k)) + 255) &^ 255 }
 	g.left = operand{terms: 1, packed: true, scratch: bytes(rows)}
-	g.right = operand{node: 1, terms: 1, packed: n.In[1].Type.DType != g.typ || g.k%depth != 0, begin: g.left.scratch}
+	g.right = operand{node: 1, terms: 1, packed: n.In[1].Type.DType != g.typ || g.k%depth != 0}
 	if g.right.packed && l.Keeps && kernels.IsWeight(n.In[1]) {
-		g.right.kept, g.right.begin = bytes(g.groups*g.n), 0
+		g.right.kept = bytes(g.groups * g.n)
 	} else if g.right.packed {
-		g.right.scratch = bytes(g.groups * g.n)
+		g.right.begin, g.right.scratch = g.left.scratch, bytes(g.groups*g.n)
 	}
 	g.places = g.left.scratch + g.right.scratch
 	g.scratch = g.places + 4*int64(g.tiles)*int64(1+g.M)
