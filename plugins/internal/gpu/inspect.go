@@ -53,8 +53,7 @@ func (i Inspection) Slow() (inFlight int) {
 // Buffers returns all buffers of the program, those for parameters last. weights is the number of bytes of the
 // weights section that the program reads.
 func (i Inspection) Buffers() (out []Buffer, weights int64) {
-	own := []*space{i.exec.arena, i.exec.io, i.exec.scratch, i.exec.kept, i.exec.status}
-	for _, s := range append(slices.Clone(i.exec.weights), own...) {
+	for _, s := range slices.Concat(i.exec.weights, i.exec.own()) {
 		out = append(out, s.buffers...)
 	}
 	for _, r := range i.exec.resident {

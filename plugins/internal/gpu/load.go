@@ -327,8 +327,12 @@ func (x *executable) memory() int64 {
 	for _, y := range x.all() {
 		bytes += y.paramBytes
 	}
-	own := []*space{x.arena, x.io, x.scratch, x.kept, x.rounded.space, x.status}
-	return bytes + x.clockBytes() + total(x.weights) + total(own) + x.stagingBytes()
+	return bytes + x.clockBytes() + total(x.weights) + total(x.own()) + x.stagingBytes()
+}
+
+// own returns the spaces that are not for weights.
+func (x *executable) own() []*space {
+	return []*space{x.arena, x.io, x.scratch, x.kept, x.rounded.space, x.status}
 }
 
 // total returns the size of spaces in bytes.

@@ -143,9 +143,12 @@ func (x *hostRun) run(ctx context.Context) error {
 		streamCtx, cancel = context.WithDeadline(streamCtx, d)
 		defer cancel()
 	}
+	x.finished = make(chan struct{})
+	end := func() { close(x.finished) }
 	if x.r.Progress != nil || ctx.Done() != nil {
-		defer x.attend(ctx)()
+		end = x.attend(ctx)
 	}
+	defer end()
 	var step *wire.StepError
 	what := func() string {
 		if x.phase != "" { // an error now is not about a step
@@ -174,7 +177,6 @@ func (x *hostRun) run(ctx context.Context) error {
 
 // attend reports progress, and cancels the run when ctx is cancelled, until end is called.
 func (x *hostRun) attend(ctx context.Context) (end func()) {
-	x.finished = make(chan struct{})
 	var reported chan struct{}
 	if x.r.Progress != nil {
 		reported = make(chan struct{})

@@ -160,7 +160,8 @@ func TestBackendInterface(t *testing.T) {
 	t.Parallel()
 	transports(t, func(t *testing.T, opts Options, _ *rpctest.LogBuffer) {
 		opts.Artifact = nil
-		var b device.Backend = start(t, opts)
+		s := start(t, opts)
+		var b device.Backend = s
 		p := rpctest.Program(t)
 		exe, err := b.Load(t.Context(), device.Load{Program: p, Weights: rpctest.Weights()})
 		if err != nil {
@@ -203,11 +204,17 @@ func TestBackendInterface(t *testing.T) {
 		}
 		// The caller may return an error for a dump: the run ends, and the session stays usable.
 		full := errors.New("disk is full")
-		_, err = exe.Run(
-			t.Context(), device.Run{Syms: map[string]int64{"N": 5}, IO: io, Opts: device.RunOptions{Dump: []int{xw.ID},
-				Observe: func(int, []int, []byte) error { return full }}})
-		if !errors.Is(err, full) {
-			t.Errorf("got %v; want the caller's own error", err)
+		for _, ctx := range []context.Context{t.Context(), context.Background()} { // the latter is never cancelled
+			_, err = exe.Run(
+				ctx, device.Run{Syms: map[string]int64{"N": 5}, IO: io, Opts: device.RunOptions{Dump: []int{xw.ID},
+					Observe: func(int, []int, []byte) error { return full }}})
+			if !errors.Is(err, full) {
+				t.Errorf("got %v; want the caller's own error", err)
+			}
+		}
+		select {
+		case <-s.dead.Done():
+		case <-time.After(s.opts.Timeouts.Cancel + time.Second/5): // the host no longer waits for the run to end
 		}
 		if _, err := exe.Run(t.Context(), device.Run{Syms: map[string]int64{"N": 5}, IO: io}); err != nil {
 			t.Errorf("after a refused value: %v", err)
