@@ -141,9 +141,9 @@ func reader(t *testing.T, bin string) string {
 		t.Fatal(err)
 	}
 	write(t, filepath.Join(dir, "sam3", "tokenizer.json"), string(tokenizer))
-	checkpoint(t, filepath.Join(dir, "qwen3-vl-2b"), goldens+"qwen3vl_tiny/")
+	checkpoint(t, filepath.Join(dir, "qwen3-vl-2b"), goldenCases+"qwen3vl_tiny/")
 	for _, name := range []string{"tokenizer.json", "chat_template.jinja", "preprocessor_config.json"} {
-		file, err := os.ReadFile(goldens + "qwen3vl_tiny/" + name)
+		file, err := os.ReadFile(goldenCases + "qwen3vl_tiny/" + name)
 		if err != nil {
 			t.Fatal(err)
 		}
