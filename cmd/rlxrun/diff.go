@@ -297,7 +297,7 @@ func (x *side) request(ctx context.Context, r rlx.Request) (*rlx.Result, error) 
 		}
 		defer r.State.Close()
 	}
-	return x.session.Run(ctx, r)
+	return x.session.run(ctx, r)
 }
 
 // run runs a side and calls step for each step. Operands can be read in the steps that keep selects.

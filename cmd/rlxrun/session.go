@@ -326,6 +326,11 @@ func (s *session) Model() *rlx.Model { return s.model }
 func (s *session) Run(ctx context.Context, r rlx.Request) (*rlx.Result, error) {
 	s.running.Lock()
 	defer s.running.Unlock()
+	return s.run(ctx, r)
+}
+
+// run is Run for a caller that holds s.running, or is the only one. To explain an error it may run methods itself.
+func (s *session) run(ctx context.Context, r rlx.Request) (*rlx.Result, error) {
 	s.debug.watch(ctx, &r)
 	var bar *cli.Progress
 	r.Progress = func(done, total int) {

@@ -497,6 +497,21 @@ func testLost(t *testing.T, model string) {
 	}
 }
 
+// TestLostBetweenSteps: texts in progress end with an error if the backend is lost while no run is in progress.
+func TestLostBetweenSteps(t *testing.T) {
+	f := serve(t, batchModel(), Limits{Parallel: 2, Waiting: 2}, api.Options{})
+	together := f.engine.way.(*together)
+	m := &member{ctx: t.Context(), prompt: []int{1, 2, 3}, o: text.Options{Tokens: 20}, done: make(chan struct{})}
+	all := []*member{m}
+	if err := together.step(all, all); err != nil || m.text == nil || m.text.Done() {
+		t.Fatalf("%v, and the text is %+v", err, m.text)
+	}
+	f.sessions[0].Close()
+	if err := together.step(all, nil); err == nil {
+		t.Error("the text of a lost backend has no error")
+	}
+}
+
 // TestDrain: when the server ends, texts in progress end as usual, and other requests are refused.
 func TestDrain(t *testing.T) { bothWays(t, testDrain) }
 

@@ -140,7 +140,15 @@ func (t *together) step(members, joining []*member) error {
 	}
 	defer done()
 	ctx := context.Background()
-	if t.of != s {
+	if t.of != nil && t.of != s { // the backend was lost between two steps
+		lost, some := t.of.Err(), t.batch.Len() > 0
+		t.batch.Close()
+		t.batch, t.of = nil, nil
+		if some {
+			return lost
+		}
+	}
+	if t.of == nil {
 		if t.batch, err = text.NewBatch(ctx, s); err != nil {
 			return err
 		}
