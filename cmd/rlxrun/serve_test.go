@@ -87,7 +87,15 @@ func TestServe(t *testing.T) {
 	if status != http.StatusUnprocessableEntity || !bytes.Contains(body, []byte("RLX2030")) {
 		t.Errorf("a point outside: status %d: %s", status, body)
 	}
-	_, file := ask("POST", "images/0/masks", `{"points":[[3,3]],"mask":"1","save":"mask"}`)
+	_, body = ask("POST", "images/0/masks", `{"points":[[3,3]],"mask":"1"}`)
+	if err := json.Unmarshal(body, &a); err != nil {
+		t.Fatalf("%v: %s", err, body)
+	}
+	runs, err := json.Marshal(a.Runs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, file := ask("POST", "images/0/file", `{"save":"mask","runs":`+string(runs)+"}")
 	if m, err := png.Decode(bytes.NewReader(file)); err != nil {
 		t.Error(err)
 	} else if dark, _, _, _ := m.At(20, 3).RGBA(); dark != 0xffff {
