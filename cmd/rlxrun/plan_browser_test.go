@@ -9,9 +9,6 @@ import (
 // TestPlanBrowser looks at the page of -o plan=FILE.html in Chromium, opened as a file: views, search, keys and two
 // programs side by side. RLX_SCREENSHOTS=DIR writes screenshots.
 func TestPlanBrowser(t *testing.T) {
-	if os.Getenv("RLX_REQUIRE_BROWSER") == "" {
-		t.Skip("needs Chromium: make test-browser")
-	}
 	b := startBrowser(t)
 	sam, err := artifact()
 	if err != nil {

@@ -18,9 +18,6 @@ import (
 // TestBrowser uses the page of `rlxrun serve` with the demo model as a user would, in Chromium. It compares masks with
 // those of `rlxrun --point`. RLX_SCREENSHOTS=DIR writes screenshots of the page.
 func TestBrowser(t *testing.T) {
-	if os.Getenv("RLX_REQUIRE_BROWSER") == "" {
-		t.Skip("takes half a minute and needs Chromium: make test-browser")
-	}
 	b := startBrowser(t)
 	sam, err := artifact()
 	if err != nil {

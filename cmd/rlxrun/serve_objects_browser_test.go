@@ -18,9 +18,6 @@ import (
 // mask under the pointer, undo, all objects at once, magnification, and the export, whose masks are compared with those
 // of `rlxrun --point`. RLX_SCREENSHOTS=DIR writes screenshots.
 func TestObjectsBrowser(t *testing.T) {
-	if os.Getenv("RLX_REQUIRE_BROWSER") == "" {
-		t.Skip("takes half a minute and needs Chromium: make test-browser")
-	}
 	b := startBrowser(t)
 	sam, err := artifact()
 	if err != nil {

@@ -61,9 +61,6 @@ func (p *orbitPage) settled() camera {
 // TestSceneBrowser uses the page of `rlxrun serve` with a scene as a user would, in Chromium. It compares saved
 // pictures with those of `rlxrun --camera`. RLX_SCREENSHOTS=DIR writes screenshots of the page.
 func TestSceneBrowser(t *testing.T) {
-	if os.Getenv("RLX_REQUIRE_BROWSER") == "" {
-		t.Skip("takes half a minute and needs Chromium: make test-browser")
-	}
 	p := &orbitPage{browser: startBrowser(t)}
 	sam, err := artifact()
 	if err != nil {

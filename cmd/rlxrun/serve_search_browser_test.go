@@ -64,9 +64,6 @@ func compiledSAM3(name, golden string, more ...string) (string, error) {
 // TestSearchBrowser uses what the page of `rlxrun serve` has for texts and examples, in Chromium. It compares the
 // objects with those of `rlxrun --text` and `--box`. RLX_SCREENSHOTS=DIR writes screenshots.
 func TestSearchBrowser(t *testing.T) {
-	if os.Getenv("RLX_REQUIRE_BROWSER") == "" {
-		t.Skip("takes half a minute and needs Chromium: make test-browser")
-	}
 	b := startBrowser(t)
 	sam3, err := concepts()
 	if err != nil {
@@ -191,9 +188,6 @@ func TestSearchBrowser(t *testing.T) {
 // TestSearchClicksBrowser uses a model that takes texts and clicks, in Chromium: both fill one list of objects, and a
 // click changes an object of a search. It compares masks with those of `rlxrun --point`.
 func TestSearchClicksBrowser(t *testing.T) {
-	if os.Getenv("RLX_REQUIRE_BROWSER") == "" {
-		t.Skip("takes half a minute and needs Chromium: make test-browser")
-	}
 	b := startBrowser(t)
 	sam3, err := clickable()
 	if err != nil {

@@ -23,8 +23,13 @@ type browser struct {
 	files   string // folder for downloads
 }
 
-// startBrowser starts chromedriver and a browser. Both end with the test.
+// startBrowser starts chromedriver and a browser, which end with the test. It skips the test unless RLX_REQUIRE_BROWSER
+// is set.
 func startBrowser(t *testing.T) *browser {
+	t.Helper()
+	if os.Getenv("RLX_REQUIRE_BROWSER") == "" {
+		t.Skip("takes half a minute and needs Chromium: make test-browser")
+	}
 	path, err := exec.LookPath("chromedriver")
 	if err != nil {
 		t.Fatal(
