@@ -351,12 +351,17 @@ def test_killed(graph):
 def test_interrupted(llama):
     """KeyboardInterrupt ends a call, and the model stays usable."""
     g = llama.generator() if not llama._bridge.lost else rlx.load(llama.path).generator()
-    timer = threading.Timer(0.3, lambda: signal.raise_signal(signal.SIGINT))
-    timer.start()
+    begun = threading.Event()  # so that the signal comes while tokens are read, and not just before
+
+    def interrupt():
+        begun.wait()
+        signal.raise_signal(signal.SIGINT)
+
+    threading.Thread(target=interrupt).start()
     with pytest.raises(KeyboardInterrupt):
         for n in range(100):
             for _ in g.generate("ROMEO:", tokens=400, temperature=0, ignore_end=True):
-                pass
+                begun.set()
             g.reset()
     assert not g._bridge.calls
 
