@@ -1,6 +1,7 @@
 package reduce
 
 import (
+	"runtime"
 	"testing"
 
 	"github.com/rlx-go/rlx/plugins/cpu/kernels/internal/kerneltest"
@@ -8,5 +9,9 @@ import (
 )
 
 func TestTable(t *testing.T) {
-	kerneltest.CheckTable(t, func(s *isa.Set) any { return *On(s) })
+	var optional []string
+	if runtime.GOARCH == "arm64" { // several rows at a time have no NEON routine yet
+		optional = append(optional, "NormRows")
+	}
+	kerneltest.CheckTable(t, func(s *isa.Set) any { return *On(s) }, optional...)
 }
