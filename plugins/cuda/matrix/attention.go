@@ -99,7 +99,7 @@ func attentionOf(n *ir.Node, l kernels.Limits) (x attention, ok bool) {
 				rows = int64(most[0]) * s.H * int64(most[1])
 			}
 			x.parts[i].begin = x.scratch
-			x.scratch += (2*rows*s.D + 255) &^ 255
+			x.scratch += halfBytes(rows * s.D)
 		}
 		if numberOf(syms.Largest(in.Type.Shape)) > mostBytes/4 {
 			return x, false

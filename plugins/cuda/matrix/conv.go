@@ -87,11 +87,7 @@ func (d Device) convOf(n *ir.Node, l kernels.Limits) (c conv, ok bool) {
 	c.Channels, c.Columns = padded(c.CIn), c.CIn < leastChannels
 	most := n.Graph.Syms.Largest(n.Type.Shape)
 	batch, pixels := most[0], int(numberOf(most)/max(1, int64(most[0]))/int64(max(1, c.COut)))
-	least := int64(leastWork)
-	if c.exact && !d.Small {
-		least = leastTermsWork
-	}
-	if numberOf(most)*int64(c.CIn)*int64(c.Taps()) < least || c.COut < leastColumns {
+	if numberOf(most)*int64(c.CIn)*int64(c.Taps()) < d.least(c.exact) || c.COut < leastColumns {
 		return c, false
 	}
 	c.image.terms, c.filters.terms = 1, 1
@@ -107,8 +103,8 @@ func (d Device) convOf(n *ir.Node, l kernels.Limits) (c conv, ok bool) {
 			rows *= int64(size[i] + 2*c.Padding[i])
 		}
 	}
-	c.image.scratch = (2*int64(c.image.terms)*rows*int64(c.row()) + 255) &^ 255
-	bytes := (2*int64(c.filters.terms)*int64(c.COut)*int64(c.depth()) + 255) &^ 255
+	c.image.scratch = halfBytes(int64(c.image.terms) * rows * int64(c.row()))
+	bytes := halfBytes(int64(c.filters.terms) * int64(c.COut) * int64(c.depth()))
 	if l.Keeps && kernels.IsWeight(w) {
 		c.filters.kept = bytes
 	} else {

@@ -69,7 +69,7 @@ func (d Device) groupedOf(n *ir.Node, l kernels.Limits) (g grouped, ok bool) {
 	}
 	g.Tile, _ = d.choose(d.tiles(), max(1, rows/g.groups), g.n, min(rows, g.groups))
 	g.tiles = min(rows, rows/g.M+g.groups)
-	bytes := func(rows int) int64 { return (2*int64(rows)*int64(padded(g.k)) + 255) &^ 255 }
+	bytes := func(rows int) int64 { return halfBytes(int64(rows) * int64(padded(g.k))) }
 	g.left = operand{terms: 1, packed: true, scratch: bytes(rows)}
 	g.right = operand{node: 1, terms: 1, packed: n.In[1].Type.DType != g.typ || g.k%depth != 0}
 	if g.right.packed && l.Keeps && kernels.IsWeight(n.In[1]) {

@@ -63,6 +63,18 @@ const leastWork = 1 << 18
 // leastTermsWork is leastWork at f32, where products of terms replace products with fma.
 const leastTermsWork = 1 << 28
 
+// least returns the least number of products of numbers for which matrix units are worth it. exact says whether the
+// operands are divided into terms.
+func (d Device) least(exact bool) int64 {
+	if exact && !d.Small {
+		return leastTermsWork
+	}
+	return leastWork
+}
+
+// halfBytes returns the bytes of so many values of 16 bits, up to where the next operand may begin.
+func halfBytes(values int64) int64 { return (2*values + 255) &^ 255 }
+
 // mostBytes is the largest size of an operand. It lies in one binding.
 const mostBytes = 2<<30 - 1<<12
 
@@ -109,11 +121,7 @@ func (d Device) productOf(n *ir.Node, l kernels.Limits) (x product, ok bool) {
 	x.Product, x.device, x.node, x.also = p, d, n, l.Rounds
 	x.only = l.RoundsOnly
 	most := p.Largest(n)
-	least := int64(leastWork)
-	if x.exact && !d.Small {
-		least = leastTermsWork
-	}
-	if int64(most.M)*int64(most.N)*int64(most.K)*int64(most.Count) < least {
+	if int64(most.M)*int64(most.N)*int64(most.K)*int64(most.Count) < d.least(x.exact) {
 		return x, false
 	}
 	for i, across := range []bool{p.TransA, !p.TransB} {
@@ -163,7 +171,7 @@ func (p product) operand(i int, across bool, most kernels.ProductSizes, keeps bo
 	}
 	o.packed = t.DType != p.typ || p.typ == dtype.F32 || across || !whole || !kernels.BeginsAt(in, 16)
 	if o.packed {
-		bytes := (2*int64(o.terms)*int64(count)*int64(rows)*int64(p.halves(most.K)) + 255) &^ 255
+		bytes := halfBytes(int64(o.terms) * int64(count) * int64(rows) * int64(p.halves(most.K)))
 		if keeps && i == 1 && !t.DType.IsPacked() && kernels.IsWeight(in) {
 			o.kept = bytes
 		} else {
