@@ -113,8 +113,9 @@ func openMethod(g *ir.Graph) (*staged, error) {
 		c := n.Op.FLOPs(n.Attrs, at(n.InTypes()), at(n.ResultTypes())...)
 		x.cost, x.total = append(x.cost, c), x.total+c
 		x.reads, x.keeps = append(x.reads, reads), append(x.keeps, keeps)
-		x.heavy = append(x.heavy, heavy(n, c))
-		if heavy(n, c) {
+		h := heavy(n, c)
+		x.heavy = append(x.heavy, h)
+		if h {
 			x.products++
 		}
 	}
