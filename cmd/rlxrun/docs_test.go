@@ -67,7 +67,8 @@ func TestDocumentedCommands(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pages := []string{"docs/text.md", "docs/training.md", "docs/performance.md", "docs/wgpu.md", "docs/metal.md",
+	pages := []string{"docs/text.md", "docs/text-speed.md", "docs/training.md", "docs/performance.md", "docs/wgpu.md",
+		"docs/metal.md",
 		"docs/cli.md", "docs/segmentation.md", "docs/receipts.md", "docs/cuda.md", "docs/gradients.md", "docs/onnx.md",
 		"docs/plugins.md", "docs/serving.md", "docs/splats.md", "docs/wrong-number.md", "python/README.md",
 		"sdk/python/README.md", "sdk/rust/README.md"}
