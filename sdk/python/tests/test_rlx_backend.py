@@ -3,7 +3,6 @@
 import pathlib
 import socket
 import struct
-import sys
 import threading
 
 import numpy as np
@@ -13,6 +12,7 @@ from rlx_backend import Backend, BadInput, Cancelled, Device, Refused, Unsupport
 from rlx_backend.program import Program
 from rlx_backend.rules import Rule
 from rlx_backend.run import Executable, Execution, check_header
+from rlx_backend.service import Service
 
 
 def pack(v):
@@ -119,7 +119,7 @@ def test_run():
 
 
 def service():
-    return sys.modules["rlx_backend.serve"]._Service(backend(), {})  # rlx_backend.serve itself is a function
+    return Service(backend(), {})
 
 
 def test_one_at_a_time():
