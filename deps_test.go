@@ -178,9 +178,8 @@ var mayImport = map[string][]string{
 	"models/arch":  {"core/code", "core/diag", "core/ir", "task", "internal/regular", "internal/tokenizer"},
 	"models/train": {"core/grad", "core/op", "core/ir", "core/dtype", "task"},
 	"models/nn":    {"models/arch", "core/hir", "core/op", "core/ir", "core/diag", "core/dtype"},
-	"models/onnx": {"models/onnx/onnxpb", "core/code", "core/diag", "core/dtype", "core/hir", "core/interp", "core/ir",
-		"core/op",
-		"core/tensor", "internal/regular"},
+	"models/onnx": {"models/onnx/onnxpb", "core/code", "core/custom", "core/diag", "core/dtype", "core/hir",
+		"core/interp", "core/ir", "core/op", "core/tensor", "internal/regular"},
 	"models/onnx/onnxpb": {},
 	"models/promptable":  {"models/nn", "models/arch", "task", "core/diag", "core/hir", "core/op", "core/ir", "core/dtype"},
 	// the families

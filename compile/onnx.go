@@ -25,7 +25,7 @@ func (m *Model) loadONNX(ctx context.Context) error {
 	m.Files = append(m.Files, paths...)
 	m.Name = strings.TrimSuffix(filepath.Base(m.path), filepath.Ext(m.path))
 	m.blame = func(err error) error { return diag.New(code.GraphText, m.path, "%w", err) }
-	o := onnx.Options{Sizes: map[string]onnx.Range{}, Values: m.options.Values}
+	o := onnx.Options{Sizes: map[string]onnx.Range{}, Values: m.options.Values, Custom: m.custom}
 	for name, n := range m.options.Sizes {
 		o.Sizes[name] = onnx.Range{Min: n, Max: n}
 	}

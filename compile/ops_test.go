@@ -8,9 +8,12 @@ import (
 	"strings"
 	"testing"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/rlx-go/rlx/compile"
 	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/op"
+	"github.com/rlx-go/rlx/models/onnx/onnxpb"
 )
 
 const (
@@ -111,6 +114,53 @@ func TestOps(t *testing.T) {
 		_, err := compile.Checkpoint(t.Context(), path("named.txt"), c.o)
 		if !errors.Is(err, c.code) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: %v; want %q", c.o, err, c.want)
+		}
+	}
+}
+
+// TestOpsOfONNX compiles an ONNX model with a node of a vendor's domain, which a definition gives a meaning, for a target
+// that claims the op and for one that does not.
+func TestOpsOfONNX(t *testing.T) {
+	dir := t.TempDir()
+	path := func(name string) string { return filepath.Join(dir, name) }
+	value := func(name string) *onnxpb.ValueInfoProto {
+		return &onnxpb.ValueInfoProto{Name: &name, Type: &onnxpb.TypeProto{Value: &onnxpb.TypeProto_TensorType{
+			TensorType: &onnxpb.TypeProto_Tensor{ElemType: proto.Int32(1), Shape: &onnxpb.TensorShapeProto{
+				Dim: []*onnxpb.TensorShapeProto_Dimension{{}}}}}}}
+	}
+	model, err := proto.Marshal(&onnxpb.ModelProto{IrVersion: proto.Int64(8),
+		OpsetImport: []*onnxpb.OperatorSetIdProto{{Version: proto.Int64(17)},
+			{Domain: proto.String("acme"), Version: proto.Int64(1)}},
+		Graph: &onnxpb.GraphProto{Input: []*onnxpb.ValueInfoProto{value("x")},
+			Output: []*onnxpb.ValueInfoProto{value("y")},
+			Node: []*onnxpb.NodeProto{{OpType: proto.String("Wave"), Domain: proto.String("acme"), Input: []string{"x"},
+				Output: []string{"y"}}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{"m.onnx": string(model), "wave.rlxop": waveOp, "npu.target": waveTarget} {
+		if err := os.WriteFile(path(name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m, err := compile.Load(t.Context(), path("m.onnx"), compile.Options{Ops: []string{path("wave.rlxop")},
+		Targets: []string{"cpu", path("npu.target")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	r, err := m.Compile(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if skipped, err := r.Check(t.Context()); err != nil || len(skipped) > 0 {
+		t.Errorf("check: %v, skipped %v", err, skipped)
+	}
+	for _, p := range r.Programs {
+		steps := p.Split.Segments[0].Program.Steps
+		first := p.Split.Segments[0].Program.Graph.Nodes[steps[0].Node]
+		if claimed := p.Target == "npu"; claimed != (first.Op == op.CustomDef) {
+			t.Errorf("for %s the first step is %v", p.Target, first)
 		}
 	}
 }

@@ -42,6 +42,7 @@ var noData = map[string]string{
 	"encoder.onnx":             "the reader's model",
 	"resnet.rlx":               "the reader's model",
 	"model.rlx -i x=@x.npy":    "the reader's model",
+	"bench model.rlx":          "the reader's model",
 	"run.capsule":              "a failure of the reader's",
 	"python bench/":            "needs a checkout, and packages of Python",
 	"--receipt-key key.pem":    "the reader's key",

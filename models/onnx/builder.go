@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/rlx-go/rlx/core/custom"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
@@ -33,6 +34,7 @@ type builder struct {
 	names map[string]bool // of inputs and params
 	// several says that the params may be those of other models.
 	several bool
+	custom  *custom.Library
 	// declared has the types that the main graph declares, readers the nodes that read a value.
 	declared map[string]*onnxpb.TypeProto_Tensor
 	readers  map[string][]*onnxpb.NodeProto

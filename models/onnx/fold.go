@@ -34,6 +34,9 @@ func (n *node) results() []*value {
 	}
 	c := find(n.p.GetDomain(), n.p.GetOpType(), n.version)
 	if c == nil {
+		if out := n.custom(); out != nil {
+			return out
+		}
 		n.fail("%s", n.unknown())
 	}
 	if out := n.decided(c); out != nil {

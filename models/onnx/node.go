@@ -57,7 +57,11 @@ func (n *node) unknown() string {
 	if why := refused[name]; why != "" {
 		return "is not supported: " + why
 	}
-	return "is not supported: op " + name + " is unknown"
+	why := "is not supported: op " + name + " is unknown"
+	if s := customName(n.p.GetDomain(), n.p.GetOpType()); s != "" {
+		why += "; --op FILE can define it as op " + s
+	}
+	return why
 }
 
 // typeOf returns the type of input i.

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/rlx-go/rlx/core/code"
+	"github.com/rlx-go/rlx/core/custom"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/tensor"
@@ -29,6 +30,9 @@ type Options struct {
 	Values map[string][]float64
 	// Method is the name of the method. Empty means "main".
 	Method string
+	// Custom defines ops of other domains than ONNX's own: com.acme.gatedunit stands for the op GatedUnit of the domain
+	// com.acme. It may be nil.
+	Custom *custom.Library
 	// Weights are shared with other models of an artifact; nil for a model alone. Sizes may then have names that only
 	// another model has.
 	Weights *Weights
@@ -94,7 +98,7 @@ func Import(f *File, o Options) (*Model, error) {
 		return nil, f.errorf("has training information; want a model for inference")
 	}
 	b := &builder{model: m, file: f, sizes: o.Sizes, given: o.Values, several: o.Weights != nil, g: ir.NewGraph(name),
-		names: map[string]bool{}}
+		names: map[string]bool{}, custom: o.Custom}
 	b.scope = &scope{values: map[string]*value{}}
 	if err := b.build(f.proto.GetGraph()); err != nil {
 		return nil, err
