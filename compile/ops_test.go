@@ -133,12 +133,13 @@ func TestOpsOfONNX(t *testing.T) {
 			{Domain: proto.String("acme"), Version: proto.Int64(1)}},
 		Graph: &onnxpb.GraphProto{Input: []*onnxpb.ValueInfoProto{value("x")},
 			Output: []*onnxpb.ValueInfoProto{value("y")},
-			Node: []*onnxpb.NodeProto{{OpType: proto.String("Wave"), Domain: proto.String("acme"), Input: []string{"x"},
-				Output: []string{"y"}}}}})
+			Node: []*onnxpb.NodeProto{{OpType: proto.String("Wave"), Domain: proto.String("acme"),
+				Input: []string{"x"}, Output: []string{"y"}}}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, text := range map[string]string{"m.onnx": string(model), "wave.rlxop": waveOp, "npu.target": waveTarget} {
+	files := map[string]string{"m.onnx": string(model), "wave.rlxop": waveOp, "npu.target": waveTarget}
+	for name, text := range files {
 		if err := os.WriteFile(path(name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -28,6 +28,9 @@ type Result struct {
 	WeightsBytes int64     // their size in the artifact, with what aligns them
 	// Reports say in detail what the compiler did, in the order of Programs; see package core/compile.
 	Reports []driver.Report
+	// LeftOut lists the default targets that cannot run the model, with what they lack. Targets that Options.Targets
+	// names are never left out.
+	LeftOut []driver.LeftOut
 
 	// What Write sets.
 	Path string // of the artifact
@@ -94,7 +97,8 @@ func (m *Model) Compile(ctx context.Context) (*Result, error) {
 		r.digests = startDigests(ctx, m.checkpoint)
 	}
 	o := driver.Options{
-		Targets: m.targets, Fallbacks: m.fallbacks, Stages: m.options.Stages, StopAfter: m.options.StopAfter,
+		Targets: m.targets, LeaveOut: len(m.options.Targets) == 0, Fallbacks: m.fallbacks, Stages: m.options.Stages,
+		StopAfter:   m.options.StopAfter,
 		Activations: m.activations(),
 		Dump:        m.options.Dump, Layout: layout, Params: m.values, Attach: attachments(m.built), Memory: m.memory,
 		Mutable: m.mutable, Custom: m.custom,
@@ -105,7 +109,8 @@ func (m *Model) Compile(ctx context.Context) (*Result, error) {
 	if err := m.withCode(ctx, aboutSource(m.path, err)); err != nil {
 		return nil, err
 	}
-	r.driver, r.Reports, r.Weights, r.WeightsBytes = out, out.Reports, len(out.Weights), out.WeightsSize
+	r.driver, r.Reports, r.LeftOut = out, out.Reports, out.LeftOut
+	r.Weights, r.WeightsBytes = len(out.Weights), out.WeightsSize
 	if m.options.StopAfter == "" {
 		for _, x := range out.Reports {
 			r.Programs = append(r.Programs, describe(x))

@@ -121,10 +121,10 @@ func compileCommand() *cli.Command {
 				"`NAME` ONNX models: the method's name; without it main, or the files' names if there are several (repeatable, one for each)")
 			fs.Group("Compiler")
 			fs.ListVarP(&f.ops, "op", "",
-				"`FILE` definitions of ops of your own: for graphs in text form that have them, and for models with nodes that a target's kernel of such an op replaces (repeatable; docs/custom-ops.md)")
+				"`FILE` definitions of ops of your own: for graphs in text form that have them, and for nodes of a vendor's domain in ONNX models, and for models with nodes that a target's kernel of such an op replaces (repeatable; docs/custom-ops.md)")
 			fs.StringSliceVar(&f.targets, "target", nil, "`NAME|FILE,...` targets to compile for: "+
 				strings.Join(driver.TargetNames(), ", ")+
-				", or target description files such as ./npu.target (default cpu,wgpu). With a level such as x86-64-v4 the cpu backend refuses lesser processors; it chooses kernels for the processor either way")
+				", or target description files such as ./npu.target (default cpu and wgpu; one that cannot run the model is left out). With a level such as x86-64-v4 the cpu backend refuses lesser processors; it chooses kernels for the processor either way")
 			fs.StringSliceVar(&f.fallbacks, "fallback", nil,
 				"`NAME|FILE,...` backends that run the ops that a target lacks; the first that can runs the op. Without it such an op is an error")
 			fs.IntVar(&f.stages, "stages", 1,
@@ -387,6 +387,9 @@ func reportCompiled(env *cli.Env, m *compile.Model, r *compile.Result, took time
 			cli.Count(p.Steps, "step", "steps"),
 			cli.Size(p.ArenaBytes), p.Reuse, loweringOf(p.Split))
 	}
+	for _, l := range r.LeftOut {
+		env.Notef("  %-*s left out: it cannot run the model; --target %s --gaps lists what it lacks", width, l.Target, l.Target)
+	}
 	env.Notef("%s: %s, %s, %.2f s", r.Path, cli.Size(r.Size), cli.Count(r.Weights, "weight", "weights"), took.Seconds())
 	return nil
 }
@@ -426,8 +429,17 @@ func reportJSON(env *cli.Env, m *compile.Model, r *compile.Result, took time.Dur
 		"output": r.Path, "bytes": r.Size, "root": r.Root, "architecture": m.Arch, "facts": facts,
 		"programs": programs, "weights": r.Weights, "weights_bytes": r.WeightsBytes, "unused_tensors": unused,
 		"unused_because": because, "became_infinite": r.Infinite, "quantized": packedRows(r.Packed),
-		"seconds": took.Seconds(),
+		"seconds": took.Seconds(), "left_out": leftOut(r),
 	})
+}
+
+// leftOut returns the default targets that cannot run the model, and why.
+func leftOut(r *compile.Result) map[string]string {
+	out := map[string]string{}
+	for _, l := range r.LeftOut {
+		out[l.Target] = l.Err.Error()
+	}
+	return out
 }
 
 // noteUnused prints how many tensors no method needs, per reason.

@@ -6,9 +6,11 @@ package compile
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
+	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/custom"
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/pass"
@@ -21,6 +23,8 @@ import (
 // Options control Compile.
 type Options struct {
 	Targets []Target
+	// LeaveOut leaves out a target that cannot run a method, if another one can run all. Otherwise that is an error.
+	LeaveOut bool
 	// Fallbacks are targets that may run the ops that a target lacks. Without any, an op that a target lacks is an
 	// error.
 	Fallbacks []Target
@@ -87,12 +91,18 @@ type Result struct {
 	Weights     []Weight           // by offset, including those of Options.Attach
 	WeightsSize int64
 	Reports     []Report // by method, then by target
+	LeftOut     []LeftOut
+}
+
+// LeftOut is a target for which nothing was compiled; see Options.LeaveOut.
+type LeftOut struct {
+	Target string
+	Err    error // what it lacks
 }
 
 // Compile compiles every method for every target. If StopAfter is set, the result has no programs. If ctx ends, Compile
 // returns its cause before it starts the next pass or schedule.
 func Compile(ctx context.Context, methods []*ir.Graph, o Options) (*Result, error) {
-	var jobs []job
 	stop := func() error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -115,29 +125,20 @@ func Compile(ctx context.Context, methods []*ir.Graph, o Options) (*Result, erro
 		return pass.Options{Params: params, Mutable: o.Mutable, StopAfter: o.StopAfter, Activations: o.Activations,
 			Custom: o.Custom, Shared: &shared[i], Unroll: o.Unroll, Stop: stop, Memory: o.Memory}
 	}
-	divisions, err := stages(methods, o, options)
+	jobs, left, err := prepareAll(methods, o, options)
 	if err != nil {
 		return nil, err
 	}
-	for i, g := range methods {
-		for k, t := range o.Targets {
-			var dump func(of, phase string, at *ir.Graph)
-			if o.Dump != nil {
-				dump = func(of, phase string, at *ir.Graph) { o.Dump(g.Name, of, phase, at) }
+	res.LeftOut = left
+	for _, j := range jobs {
+		r := Report{Method: j.method, Target: j.target.Name}
+		for _, x := range j.pieces {
+			if err := collect(x.graph, x.report.Folded, weights); err != nil {
+				return nil, err
 			}
-			j, err := prepare(g, t, o.Fallbacks, divisions[k][i], options(i), dump)
-			if err != nil {
-				return nil, fmt.Errorf("%s for %s: %w", g.Name, t.Name, err)
-			}
-			r := Report{Method: g.Name, Target: t.Name}
-			for _, x := range j.pieces {
-				if err := collect(x.graph, x.report.Folded, weights); err != nil {
-					return nil, err
-				}
-				r.Segments = append(r.Segments, SegmentReport{Target: x.target.Name, Passes: x.report})
-			}
-			res.Reports, jobs = append(res.Reports, r), append(jobs, j)
+			r.Segments = append(r.Segments, SegmentReport{Target: x.target.Name, Passes: x.report})
 		}
+		res.Reports = append(res.Reports, r)
 	}
 	if o.StopAfter != "" {
 		return res, nil
@@ -189,6 +190,52 @@ func Compile(ctx context.Context, methods []*ir.Graph, o Options) (*Result, erro
 		}
 	}
 	return res, nil
+}
+
+// prepareAll prepares every method for every target, by method and then by target. left has the targets that
+// Options.LeaveOut leaves out.
+func prepareAll(methods []*ir.Graph, o Options, options func(method int) pass.Options) (
+	jobs []job, left []LeftOut, err error) {
+	out := map[string]bool{}
+	// leave reports whether err only means that a target is left out.
+	leave := func(t Target, err error) bool {
+		lacks := errors.Is(err, code.Untaken) || errors.Is(err, code.Unsupported)
+		if !o.LeaveOut || !lacks || len(out) == len(o.Targets)-1 {
+			return false
+		}
+		out[t.Name], left = true, append(left, LeftOut{t.Name, err})
+		return true
+	}
+	divisions := make([][]*inStages, len(o.Targets))
+	for k, t := range o.Targets {
+		if divisions[k], err = stages(methods, t, o.Stages, options); err != nil && !leave(t, err) {
+			return nil, nil, err
+		}
+	}
+	for i, g := range methods {
+		for k, t := range o.Targets {
+			if out[t.Name] {
+				continue
+			}
+			var dump func(of, phase string, at *ir.Graph)
+			if o.Dump != nil {
+				dump = func(of, phase string, at *ir.Graph) { o.Dump(g.Name, of, phase, at) }
+			}
+			j, err := prepare(g, t, o.Fallbacks, divisions[k][i], options(i), dump)
+			if err != nil {
+				if err = fmt.Errorf("%s for %s: %w", g.Name, t.Name, err); leave(t, err) {
+					continue
+				}
+				if len(left) > 0 { // no target can run all: what the first one lacks says why
+					err = left[0].Err
+				}
+				return nil, nil, err
+			}
+			j.method = g.Name
+			jobs = append(jobs, j)
+		}
+	}
+	return slices.DeleteFunc(jobs, func(j job) bool { return out[j.target.Name] }), left, nil
 }
 
 // reading notes the params whose values the compiler reads, because it computes constants from them.

@@ -21,6 +21,7 @@ import (
 
 // job is a method compiled for a target, before scheduling.
 type job struct {
+	method string
 	target Target
 	pieces []piece
 	plan   *split.Plan // its segments are pieces; nil if the method is not divided

@@ -16,36 +16,31 @@ type inStages struct {
 	before *pass.Report // of the passes before the division
 }
 
-// stages divides the methods into Options.Stages, by target and method. The entry of a method that stays whole is nil.
-func stages(methods []*ir.Graph, o Options, options func(method int) pass.Options) ([][]*inStages, error) {
-	var out [][]*inStages
-	for _, t := range o.Targets {
-		list := make([]*inStages, len(methods))
-		out = append(out, list)
-		if o.Stages < 2 {
-			continue
-		}
-		var graphs []*ir.Graph
-		var reports []*pass.Report
-		for i, g := range methods {
-			po := options(i)
-			po.StopAfter = splitAfter
-			left, r, err := pass.Run(g, t.Takes, po)
-			if err != nil {
-				return nil, fmt.Errorf("%s for %s: %w", g.Name, t.Name, err)
-			}
-			graphs, reports = append(graphs, left), append(reports, r)
-		}
-		plans, err := split.Stages(graphs, o.Stages)
+// stages divides the methods into n stages for a target. The entry of a method that stays whole is nil.
+func stages(methods []*ir.Graph, t Target, n int, options func(method int) pass.Options) ([]*inStages, error) {
+	list := make([]*inStages, len(methods))
+	if n < 2 {
+		return list, nil
+	}
+	var graphs []*ir.Graph
+	var reports []*pass.Report
+	for i, g := range methods {
+		po := options(i)
+		po.StopAfter = splitAfter
+		left, r, err := pass.Run(g, t.Takes, po)
 		if err != nil {
-			return nil, diag.New(code.Stages, "target "+t.Name, "the methods cannot be divided into %d stages: %w",
-				o.Stages, err)
+			return nil, fmt.Errorf("%s for %s: %w", g.Name, t.Name, err)
 		}
-		for i, p := range plans {
-			if p != nil {
-				list[i] = &inStages{p, reports[i]}
-			}
+		graphs, reports = append(graphs, left), append(reports, r)
+	}
+	plans, err := split.Stages(graphs, n)
+	if err != nil {
+		return nil, diag.New(code.Stages, "target "+t.Name, "the methods cannot be divided into %d stages: %w", n, err)
+	}
+	for i, p := range plans {
+		if p != nil {
+			list[i] = &inStages{p, reports[i]}
 		}
 	}
-	return out, nil
+	return list, nil
 }

@@ -60,7 +60,7 @@ func (n *node) customAttrs(d *custom.Definition) (out []ir.Attr) {
 		case onnxpb.AttributeProto_INTS:
 			v.Value = append([]int64{}, a.GetInts()...)
 		default:
-			n.fail("attribute %s is of type %v; allowed for an op of --op are INT, FLOAT, STRING and INTS", a.GetName(),
+			n.fail("attribute %s is of type %v; allowed for an op with --op are INT, FLOAT, STRING and INTS", a.GetName(),
 				a.GetType())
 		}
 		out = append(out, v)

@@ -100,7 +100,8 @@ func TestCustomErrors(t *testing.T) {
 			"op com.acme.GatedUnit is unknown; --op FILE can define it as op com.acme.gatedunit"},
 		{vendor("com.acme", "Other"), &l, "op com.acme.Other is unknown; --op FILE can define it as op com.acme.other"},
 		{vendor("com.acme", "GatedUnit", floatAttr("beta", 1)), &l, `unknown attribute "beta"; known: [alpha exact to]`},
-		{vendor("com.acme", "GatedUnit", intAttr("exact", 2)), &l, `attribute "exact" is 2; want a value like its default`},
+		{vendor("com.acme", "GatedUnit", intAttr("exact", 2)), &l,
+			`attribute "exact" is 2; want a value like its default`},
 		{two, &l, "node n1 (GatedUnit): "},
 	} {
 		_, err := importModel(t, c.m, Options{Custom: c.l})
