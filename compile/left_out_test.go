@@ -10,7 +10,7 @@ import (
 	"github.com/rlx-go/rlx/core/code"
 )
 
-// TestLeftOut compiles a model that one of the default targets cannot run: wgpu has no 64-bit integers.
+// TestLeftOut compiles a model that one of the default targets cannot run: wgpu does not divide 64-bit integers.
 func TestLeftOut(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "ids.txt")
 	if err := os.WriteFile(path, []byte(`graph f
@@ -21,7 +21,7 @@ return y=y
 graph g
 a = input : i64[4]
 b = input : i64[4]
-y = lt a, b : bool[4]
+y = div a, b : i64[4]
 return y=y
 `), 0o600); err != nil {
 		t.Fatal(err)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 
 	"github.com/rlx-go/rlx/core/device"
@@ -53,6 +54,18 @@ func largeRows(f func(x, sum float64) float64) (out []float64) {
 	return out
 }
 
+// lowest is the least float32, by which exporters hide keys.
+const lowest = -math.MaxFloat32
+
+// hidden returns biases of three keys for n queries. For every other query all keys are hidden, for the others all but
+// the first.
+func hidden(n int) (out []float64) {
+	for i := range n {
+		out = append(out, lowest*float64(1-i%2), lowest, lowest)
+	}
+	return out
+}
+
 var geluOf = []float64{0.841344746, -0.158655254, 2.995950306}
 
 var regressions = []regression{
@@ -94,6 +107,47 @@ bias = input : f32[1,1,1,3]
 y = attention q, k, v, mask=bias {heads=1, layout="bhsd", mask="bias"} : f32[1,1,1,1]
 return y=y`, numbers{"q": {0}, "v": {1, 2, 3}, "bias": {-1, 0, -2}},
 		numbers{"y": {weighted([]float64{-1, 0, -2}, []float64{1, 2, 3})}}},
+	{"all keys with the least bias are seen alike", `
+q = input : f32[1,1,40,1]
+k = input : f32[1,1,3,1]
+v = input : f32[1,1,3,1]
+bias = input : f32[1,1,40,3]
+one = input : f32[1,1,1,1]
+least = input : f32[1,1,1,3]
+y = attention q, k, v, mask=bias {heads=1, layout="bhsd", mask="bias"} : f32[1,1,40,1]
+z = attention one, k, v, mask=least {heads=1, layout="bhsd", mask="bias"} : f32[1,1,1,1]
+return y=y, z=z`, numbers{"k": {1, -1, 2}, "v": {1, 2, 3}, "bias": hidden(40), "least": {lowest, lowest, lowest}},
+		numbers{"y": slices.Repeat([]float64{2, 1}, 20), "z": {2}}},
+	{"integers of 64 bits", `
+a = input : i64[2,8]
+b = input : i64[8]
+f = input : f32[16]
+sum = add a, b : i64[2,8]
+difference = sub a, b : i64[2,8]
+product = mul a, b : i64[2,8]
+large = max a, b : i64[2,8]
+small = min a, b : i64[2,8]
+below = lt a, b : bool[2,8]
+least = le a, b : bool[2,8]
+same = eq a, b : bool[2,8]
+one = where below, a, b : i64[2,8]
+size = abs difference : i64[2,8]
+sign = sign product : i64[2,8]
+single = cast product {to=f32} : f32[2,8]
+half = cast sum {to=bf16} : bf16[2,8]
+word = cast sum {to=i32} : i32[2,8]
+flag = cast a {to=bool} : bool[2,8]
+whole = cast f {to=i64} : i64[16]
+back = cast word {to=i64} : i64[2,8]
+turned = transpose difference {perm=[1,0]} : i64[8,2]
+total = reduce_sum a {axes=[1]} : i64[2]
+most = reduce_max product {axes=[0]} : i64[8]
+return one=one, size=size, sign=sign, single=single, half=half, flag=flag, whole=whole, back=back, turned=turned, total=total, most=most, large=large, small=small, least=least, same=same`,
+		numbers{"a": {1<<40 + 3, -(1 << 40) - 3, 1 << 32, -1, 1 << 31, -(1 << 31) - 1, 0, 1<<53 - 1,
+			1<<32 - 1, 1 << 33, 7, -1 << 52, 1, -1 << 32, 1<<32 + 1, 16777217 << 20},
+			"b": {5, 1 << 33, -1 << 32, 1<<32 - 1, 1<<31 - 1, -1 << 31, 0, -1},
+			"f": {0.99, -1.5, 1 << 40, -1 << 62, 9.3e18, -9.3e18, inf, -inf, 16777216, 3e9, -3e9, 1 << 55, 1e-40, zero,
+				math.NaN(), 1 << 31}}, nil},
 	{"scale and softcap", `
 q = input : f32[1,1,1,1]
 k = input : f32[1,1,2,1]

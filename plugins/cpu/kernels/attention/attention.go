@@ -267,7 +267,7 @@ func (g *Args) mask(a *attnTile, p span, sco []float32, b, head, q0, k0, n, offs
 				for i := range row {
 					switch m := at + i*g.MaskStride[2]; {
 					case g.Mask == MaskBias:
-						row[i] += g.MaskF32[m] * log2e
+						row[i] += inBase2(g.MaskF32[m])
 					case g.MaskBool != nil && g.MaskBool[m] == 0, g.MaskBool == nil && g.MaskF32[m] < 0.5:
 						row[i] = minusInf
 					}

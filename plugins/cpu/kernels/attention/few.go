@@ -340,7 +340,7 @@ func (g *Args) maskRow(scores []float32, ld, b, head, i, k0, n, offset int) {
 				*score = minusInf
 			}
 		case MaskBias:
-			*score += g.MaskF32[m] * log2e
+			*score += inBase2(g.MaskF32[m])
 		case MaskCustom:
 			if g.MaskBool != nil && g.MaskBool[m] == 0 || g.MaskBool == nil && g.MaskF32[m] < 0.5 {
 				*score = minusInf

@@ -65,6 +65,8 @@ fn visible(q0: u32, q1: u32) -> vec2<u32> {
       s = -infinity();
     }
 {{- else if eq .C.Mask "bias"}}
-    s = s + x3(b * P.mask_b + h * P.mask_h + q * P.mask_q + k * P.mask_k);
+    // A finite bias stays finite when it is multiplied by log2(e): if all keys have the least, a query sees all alike.
+    let bias = x3(b * P.mask_b + h * P.mask_h + q * P.mask_q + k * P.mask_k);
+    s = s + select(bias, max(bias, -2.0e38), is_finite(bias));
 {{- end}}
 {{- end}}

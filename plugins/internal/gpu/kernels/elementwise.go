@@ -18,7 +18,7 @@ import (
 var elementwiseWGSL string
 
 // scalars has the WGSL expressions of elementwise functions by op name and element type of the first operand: "float",
-// "int" for i32 and u32, "i32" or "u32" for one of these, or "bool". In an expression $1, $2, $3 are operands, $NAME is
+// "int" for i32 and u32, "i32" or "u32" for one of these, "i64", or "bool". In an expression $1, $2, $3 are operands, $NAME is
 // an attribute, and TYPE is the WGSL type of the operands. Every function listed here can run as a kernel, in
 // elementwise regions, and as the activation of a product. So can every float function that library.wgsl defines as
 // op_NAME; its further parameters are attributes.
@@ -74,6 +74,9 @@ func withLibraryFunctions(s map[string]map[string]string) map[string]map[string]
 		}
 		s[m[1]]["float"] = call + ")"
 	}
+	for name, expr := range wide {
+		s[name]["i64"] = expr
+	}
 	return s
 }
 
@@ -112,7 +115,7 @@ func init() {
 }
 
 var (
-	_ = register(Kernel{Op: "where", Takes: "(any, any, any)", Shaders: func(n *ir.Node, _ Limits) []Shader {
+	_ = register(Kernel{Op: "where", Takes: "(any, any+, any+)", Shaders: func(n *ir.Node, _ Limits) []Shader {
 		// Copies the bits of the chosen operand, whatever its type.
 		condition, holds4 := "u32", "a0 != 0u"
 		switch d := n.In[0].Type.DType; {
@@ -126,16 +129,17 @@ var (
 				");\n}\n"); ok {
 			return []Shader{s}
 		}
+		read := element(n.Type.DType).read()
 		return []Shader{
 			broadcasting(coarsened, n, "  if ("+holds(n.In[0].Type.DType, "x0", "at0(i)")+
-				") {\n    return x1_bits(at1(i));\n  }\n  return x2_bits(at2(i));")}
+				") {\n    return x1"+read+"(at1(i));\n  }\n  return x2"+read+"(at2(i));")}
 	}})
 	_ = register(
 		Kernel{Op: "elementwise_region", Takes: "(f32|bool...) -> f32|bool if parts = run",
 			Shaders: func(n *ir.Node, _ Limits) []Shader {
 				return []Shader{computing(n, regionCode(n))}
 			}})
-	_ = register(Kernel{Op: "expand", Takes: "(any)", Shaders: func(n *ir.Node, _ Limits) []Shader {
+	_ = register(Kernel{Op: "expand", Takes: "(any+)", Shaders: func(n *ir.Node, _ Limits) []Shader {
 		if in, out := n.In[0].Type.Shape, n.Type.Shape; len(in) > 0 && in[len(in)-1] == out[len(out)-1] {
 			if u := units(n.Type.DType, []int{commonDivisor(out[len(out)-1:])}, n.In[0]); u.words == 4 {
 				return []Shader{strided(n, u, len(out), func(c *Call) (offset int, dims, stride []int) {
@@ -148,7 +152,7 @@ var (
 				})}
 			}
 		}
-		return []Shader{broadcasting(coarsened, n, "  return x0_bits(at0(i));")}
+		return []Shader{broadcasting(coarsened, n, "  return x0"+element(n.Type.DType).read()+"(at0(i));")}
 	}})
 )
 
@@ -177,7 +181,7 @@ func class(d dtype.DType) string {
 func hasScalar(d *ir.OpDef) string {
 	var types []string
 	for _, c := range []struct{ class, types string }{{"float", floats}, {"int", "i32|u32"}, {"i32", "i32"},
-		{"u32", "u32"}, {"bool", "bool"}} {
+		{"u32", "u32"}, {"i64", "i64"}, {"bool", "bool"}} {
 		if scalars[d.Name][c.class] != "" {
 			types = append(types, c.types)
 		}
@@ -204,9 +208,13 @@ func elementwise(n *ir.Node, _ Limits) []Shader {
 func computing(n *ir.Node, body string) Shader {
 	params, args := make([]string, len(n.In)), make([]string, len(n.In))
 	for k, x := range n.In {
-		params[k], args[k] = fmt.Sprintf("a%d: %s", k, elementType(x.Type.DType)), fmt.Sprintf("x%d(at%d(i))", k, k)
+		read := ""
+		if x.Type.DType == dtype.I64 {
+			read = "_wide"
+		}
+		params[k], args[k] = fmt.Sprintf("a%d: %s", k, valueType(x.Type.DType)), fmt.Sprintf("x%d%s(at%d(i))", k, read, k)
 	}
-	function := fmt.Sprintf("fn compute(%s) -> %s {\n%s\n}\n", strings.Join(params, ", "), elementType(n.Type.DType),
+	function := fmt.Sprintf("fn compute(%s) -> %s {\n%s\n}\n", strings.Join(params, ", "), valueType(n.Type.DType),
 		body)
 	other := func(x *ir.Node) bool { return x.Type.DType != dtype.F32 && x.Type.DType != dtype.Bool }
 	if n.Type.DType == dtype.F32 && !slices.ContainsFunc(n.In, other) {
@@ -214,7 +222,11 @@ func computing(n *ir.Node, body string) Shader {
 			return s
 		}
 	}
-	s := broadcasting(coarsened, n, "  return y_encode(compute("+strings.Join(args, ", ")+"));")
+	code := "  return y_encode(compute(" + strings.Join(args, ", ") + "));"
+	if n.Type.DType == dtype.I64 {
+		code = "  return compute(" + strings.Join(args, ", ") + ");"
+	}
+	s := broadcasting(coarsened, n, code)
 	s.Body = function + s.Body
 	return s
 }
@@ -400,7 +412,7 @@ func broadcasting(how mapping, n *ir.Node, code string) Shader {
 			}
 		}
 	}
-	consts := map[string]any{"Operands": ops, "Code": code}
+	consts := map[string]any{"Operands": ops, "Code": code, "T": element(n.Type.DType).typ()}
 	return how(n, n.Op.Name, elementwiseWGSL, consts, fields, func(c *Call) (p []uint32) {
 		if len(strided) > 0 {
 			for _, a := range axes {

@@ -26,6 +26,6 @@ fn at{{.K}}(i: u32) -> u32 {
 {{- end}}
 }
 {{end}}
-fn value(i: u32) -> u32 {
+fn value(i: u32) -> {{.C.T}} {
 {{.C.Code}}
 }

@@ -20,7 +20,7 @@ func part(file, name string) string { return file + `{{template "` + name + `" .
 
 // These ops move bits and do not interpret them.
 var (
-	_ = register(Kernel{Op: "narrow", Takes: "(any)", Shaders: func(n *ir.Node, _ Limits) []Shader {
+	_ = register(Kernel{Op: "narrow", Takes: "(any+)", Shaders: func(n *ir.Node, _ Limits) []Shader {
 		a := n.Attrs.(op.NarrowAttrs)
 		shape, axis := n.In[0].Type.Shape, positive(a.Axis, n.Type.Rank())
 		inner := commonDivisor(shape[axis+1:])
@@ -32,7 +32,7 @@ var (
 			return a.Start * inner, []int{numel(c.Out.Shape[:axis]), numel(c.Out.Shape[axis:])}, []int{size * inner, 1}
 		})}
 	}})
-	_ = register(Kernel{Op: "copy", Takes: "(any)", Shaders: func(n *ir.Node, _ Limits) []Shader {
+	_ = register(Kernel{Op: "copy", Takes: "(any+)", Shaders: func(n *ir.Node, _ Limits) []Shader {
 		// A unit that extends past the last element overwrites no other value, because places are aligned.
 		u := units(n.Type.DType, nil, n.In[0])
 		return []Shader{moved(n, u, []int{0}, "copy", "fn value(i: u32) -> {{.C.T}} {\n  return x0{{.C.Read}}(i);\n}\n",
@@ -40,7 +40,7 @@ var (
 	}})
 	_ = register(
 		Kernel{Op: "pad", Takes: "(any)", Shaders: func(n *ir.Node, _ Limits) []Shader { return []Shader{pad(n)} }})
-	_ = register(Kernel{Op: "concat", Takes: "(any...)", Shaders: func(n *ir.Node, _ Limits) []Shader {
+	_ = register(Kernel{Op: "concat", Takes: "(any+...)", Shaders: func(n *ir.Node, _ Limits) []Shader {
 		a := n.Attrs.(op.ConcatAttrs)
 		axis := positive(a.Axis, n.Type.Rank())
 		fields, which, rows := []string{"row"}, []int{}, []int{}
@@ -58,7 +58,7 @@ var (
 				return p
 			})}
 	}})
-	_ = register(Kernel{Op: "gather", Takes: "(any, i32|i64|u32)", Shaders: func(n *ir.Node, _ Limits) []Shader {
+	_ = register(Kernel{Op: "gather", Takes: "(any+, i32|i64|u32)", Shaders: func(n *ir.Node, _ Limits) []Shader {
 		x := n.In[0]
 		axis := positive(n.Attrs.(op.GatherAttrs).Axis, x.Type.Rank())
 		u := units(n.Type.DType, []int{commonDivisor(x.Type.Shape[axis+1:])}, x)
@@ -70,32 +70,32 @@ var (
 					return []uint32{uint32(inner / u.per()), uint32(numel(c.In[1].Shape)), uint32(size)}
 				}).withStatus()}
 	}})
-	_ = register(Kernel{Op: "iota", Takes: "() -> any", Shaders: func(n *ir.Node, _ Limits) []Shader {
+	_ = register(Kernel{Op: "iota", Takes: "() -> any+", Shaders: func(n *ir.Node, _ Limits) []Shader {
 		a := n.Attrs.(op.IotaAttrs)
 		return []Shader{
-			coarsened(n, "iota", part(layoutWGSL, "iota"), map[string]any{"Type": elementType(n.Type.DType)},
+			coarsened(n, "iota", part(layoutWGSL, "iota"), map[string]any{"Type": valueType(n.Type.DType)},
 				[]string{"inner", "size"}, func(c *Call) []uint32 {
 					_, size, inner := around(c.Out.Shape, positive(a.Axis, len(c.Out.Shape)))
 					return []uint32{uint32(inner), uint32(size)}
 				})}
 	}})
-	_ = register(Kernel{Op: "const", Takes: "() -> any", Shaders: func(n *ir.Node, _ Limits) []Shader {
+	_ = register(Kernel{Op: "const", Takes: "() -> any+", Shaders: func(n *ir.Node, _ Limits) []Shader {
 		v := n.Attrs.(op.ConstAttrs).Value
 		return []Shader{
-			coarsened(n, "const", part(layoutWGSL, "const"), map[string]any{"Bits": bitsOf(n.Type.DType, v)}, nil, nil)}
+			coarsened(n, "const", part(layoutWGSL, "const"), map[string]any{"T": element(n.Type.DType).typ(),
+				"Bits": literalOf(n.Type.DType, v)}, nil, nil)}
 	}})
 	_ = register(
-		Kernel{Op: "cast", Takes: "(any) -> any", Also: "(i64) -> i32|u32",
-			Shaders: func(n *ir.Node, _ Limits) []Shader {
-				consts := map[string]any{"From": elementType(n.In[0].Type.DType), "To": elementType(n.Type.DType)}
-				if n.In[0].Type.DType == dtype.I64 {
-					consts["From"] = "i64"
-				}
-				if s, ok := castFours(n); ok {
-					return []Shader{s}
-				}
-				return []Shader{coarsened(n, "cast", part(layoutWGSL, "cast"), consts, nil, nil)}
-			}})
+		Kernel{Op: "cast", Takes: "(any+) -> any+", Shaders: func(n *ir.Node, _ Limits) []Shader {
+			consts := map[string]any{"From": valueType(n.In[0].Type.DType), "To": valueType(n.Type.DType)}
+			if s, ok := castWide(n); ok {
+				return []Shader{s}
+			}
+			if s, ok := castFours(n); ok {
+				return []Shader{s}
+			}
+			return []Shader{coarsened(n, "cast", part(layoutWGSL, "cast"), consts, nil, nil)}
+		}})
 )
 
 // castFours casts between float types four elements at a time; ok is false if the size is not a multiple of four.
@@ -197,6 +197,17 @@ func downTo(high, low int) (out []int) {
 		out = append(out, i)
 	}
 	return out
+}
+
+// literalOf returns the bits of v as an element of type d, as a WGSL value of the type that element(d) has.
+func literalOf(d dtype.DType, v float64) string {
+	a := tensor.NewArray(d, 1)
+	a.Fill(v)
+	data := a.Tensor().Data
+	if d.Size() == 8 {
+		return fmt.Sprintf("vec2<u32>(%du, %du)", binary.LittleEndian.Uint32(data), binary.LittleEndian.Uint32(data[4:]))
+	}
+	return fmt.Sprintf("%du", bitsOf(d, v))
 }
 
 // bitsOf returns the bits of v as an element of type d.

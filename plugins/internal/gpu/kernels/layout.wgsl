@@ -56,14 +56,20 @@ fn value(i: u32) -> {{.C.T}} {
 {{end}}
 
 {{define "iota"}}
+{{- if eq .C.Type "vec2<u32>"}}
+fn value(i: u32) -> vec2<u32> {
+  return vec2<u32>((i / P.inner) % P.size, 0u);
+}
+{{- else}}
 fn value(i: u32) -> u32 {
   return y_encode({{.C.Type}}((i / P.inner) % P.size));
 }
+{{- end}}
 {{end}}
 
 {{define "const"}}
-fn value(i: u32) -> u32 {
-  return {{.C.Bits}}u;
+fn value(i: u32) -> {{.C.T}} {
+  return {{.C.Bits}};
 }
 {{end}}
 
@@ -86,9 +92,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
 {{define "cast"}}
 fn value(i: u32) -> u32 {
   let v = x0(i);
-{{- if eq .C.From "i64"}}
-  return x0_bits(i);
-{{- else if eq .C.From .C.To}}
+{{- if eq .C.From .C.To}}
   return y_encode(v);
 {{- else if and (eq .C.From "f32") (eq .C.To "bool")}}
   return y_encode((bitcast<u32>(v) & 0x7fffffffu) != 0u);

@@ -14,7 +14,7 @@ import (
 var transposeWGSL string
 
 var _ = register(
-	Kernel{Op: "transpose", Takes: "(any)", Shaders: func(n *ir.Node, _ Limits) []Shader {
+	Kernel{Op: "transpose", Takes: "(any+)", Shaders: func(n *ir.Node, _ Limits) []Shader {
 		return []Shader{transpose(n)}
 	}})
 
@@ -25,7 +25,7 @@ func transpose(n *ir.Node) Shader {
 	t := permutation{x: n.In[0].Type.Shape, size: n.Type.DType.Size()}
 	t.axes = mergedAxes(t.x, n.Attrs.(op.TransposeAttrs).Perm)
 	last := len(t.axes) - 1
-	if t.from(last) < last {
+	if t.from(last) < last && t.size <= 4 {
 		if a, b := t.most(n, t.from(last)), t.most(n, last); a*b >= smallestSquare && min(a, b) > 1 {
 			return t.tiled(n, a, b)
 		}

@@ -60,7 +60,7 @@ func movedSeveral(n *ir.Node, u unit, each int, data []int, name, body string, c
 		all[k] = v
 	}
 	s := harnessed(n, name, body, all, fields, params, u, each)
-	if u.words > 0 {
+	if u.words == 1 || u.words == 4 {
 		for i := range s.Bindings {
 			for _, k := range data {
 				if s.Bindings[i].Operand == k || s.Bindings[i].Operand == Out {
@@ -111,17 +111,24 @@ func harnessed(n *ir.Node, name, body string, consts any, fields []string, param
 // unit is the amount of data that value(i) returns.
 type unit struct {
 	elements int // elements of the result
-	words    int // words moved at once, 1 or 4; 0 for single elements, which are packed into words
+	// words are moved at once: 1 or 4, or 2 for one element of 8 bytes. 0 is for single elements of 4 bytes or fewer, which
+	// are packed into words.
+	words int
 }
 
 // element returns the unit of shaders that compute: one element at a time, packed into words.
-func element(d dtype.DType) unit { return unit{elements: 4 / d.Size()} }
+func element(d dtype.DType) unit {
+	if d.Size() == 8 {
+		return unit{elements: 1, words: 2}
+	}
+	return unit{elements: 4 / d.Size()}
+}
 
 // units returns the largest unit that divides rows with the given numbers of elements of type d, and the offsets of the
 // nodes in at.
 func units(d dtype.DType, rows []int, at ...*ir.Node) unit {
 	for _, words := range []int{4, 1} {
-		ok := true
+		ok := 4*words >= d.Size()
 		for _, r := range rows {
 			ok = ok && r*d.Size()%(4*words) == 0
 		}
@@ -174,26 +181,17 @@ func vecOf(words int) int {
 }
 
 func (u unit) typ() string {
-	if u.words == 4 {
-		return "vec4<u32>"
-	}
-	return "u32"
+	return map[int]string{0: "u32", 1: "u32", 2: "vec2<u32>", 4: "vec4<u32>"}[u.words]
 }
 
 func (u unit) read() string {
-	if u.words == 4 {
-		return "4"
-	}
-	return "_bits"
+	return map[int]string{0: "_bits", 1: "_bits", 2: "_wide", 4: "4"}[u.words]
 }
 
 // statements returns WGSL that computes each units, group apart, and then writes them. Writes in between would delay
 // later reads, because a compiler cannot rule out that both access the same memory.
 func (u unit) statements(group, each int) string {
-	put := "y_put"
-	if u.words == 4 {
-		put = "y4_put"
-	}
+	put := map[int]string{0: "y_put", 1: "y_put", 2: "y_wide_put", 4: "y4_put"}[u.words]
 	if each == 1 {
 		return fmt.Sprintf("  %s(first, %s);\n", put, u.value("first"))
 	}

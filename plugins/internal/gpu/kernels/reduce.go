@@ -31,21 +31,26 @@ func foldType(d dtype.DType) string {
 	if d == dtype.Bool {
 		return "u32" // 0 or 1
 	}
-	return elementType(d)
+	return valueType(d)
 }
 
 var (
-	sums  = map[string]string{"f32": "acc + v", "i32": "acc + v", "u32": "acc + v"}
-	zeros = map[string]string{"f32": "0.0", "i32": "0i", "u32": "0u"}
+	sums  = map[string]string{"f32": "acc + v", "i32": "acc + v", "u32": "acc + v", "vec2<u32>": "i64_add(acc, v)"}
+	zeros = map[string]string{"f32": "0.0", "i32": "0i", "u32": "0u", "vec2<u32>": "vec2<u32>(0u, 0u)"}
 	folds = map[string]fold{
 		"reduce_sum":  {expr: sums, zero: zeros},
 		"reduce_mean": {expr: map[string]string{"f32": "acc + v"}, zero: zeros, mean: true},
-		"reduce_prod": {expr: map[string]string{"f32": "acc * v", "i32": "acc * v", "u32": "acc * v"},
-			zero: map[string]string{"f32": "1.0", "i32": "1i", "u32": "1u"}},
-		"reduce_max": {expr: map[string]string{"f32": "op_max(acc, v)", "i32": "max(acc, v)", "u32": "max(acc, v)"},
-			zero: map[string]string{"f32": "-infinity()", "i32": "-2147483647i - 1i", "u32": "0u"}, key: "largest_key"},
-		"reduce_min": {expr: map[string]string{"f32": "op_min(acc, v)", "i32": "min(acc, v)", "u32": "min(acc, v)"},
-			zero: map[string]string{"f32": "infinity()", "i32": "2147483647i", "u32": "0xffffffffu"}, key: "least_key"},
+		"reduce_prod": {expr: map[string]string{"f32": "acc * v", "i32": "acc * v", "u32": "acc * v",
+			"vec2<u32>": "i64_mul(acc, v)"},
+			zero: map[string]string{"f32": "1.0", "i32": "1i", "u32": "1u", "vec2<u32>": "vec2<u32>(1u, 0u)"}},
+		"reduce_max": {expr: map[string]string{"f32": "op_max(acc, v)", "i32": "max(acc, v)", "u32": "max(acc, v)",
+			"vec2<u32>": "i64_max(acc, v)"},
+			zero: map[string]string{"f32": "-infinity()", "i32": "-2147483647i - 1i", "u32": "0u",
+				"vec2<u32>": "vec2<u32>(0u, 0x80000000u)"}, key: "largest_key"},
+		"reduce_min": {expr: map[string]string{"f32": "op_min(acc, v)", "i32": "min(acc, v)", "u32": "min(acc, v)",
+			"vec2<u32>": "i64_min(acc, v)"},
+			zero: map[string]string{"f32": "infinity()", "i32": "2147483647i", "u32": "0xffffffffu",
+				"vec2<u32>": "vec2<u32>(0xffffffffu, 0x7fffffffu)"}, key: "least_key"},
 		"any": {expr: map[string]string{"u32": "acc | v"}, zero: map[string]string{"u32": "0u"}},
 		"all": {expr: map[string]string{"u32": "acc & v"}, zero: map[string]string{"u32": "1u"}},
 	}
@@ -59,7 +64,7 @@ func (f fold) takes() string {
 	case f.expr["i32"] == "":
 		return "(" + floats + ")"
 	}
-	return "(" + floats + "|i32|u32)"
+	return "(" + floats + "|i32|i64|u32)"
 }
 
 func init() {
@@ -110,7 +115,7 @@ type reduction struct {
 func rowsOf(n *ir.Node) (r reduction, ok bool) {
 	first, end := reducedRange(n)
 	x, most := n.In[0].Type, n.Graph.Syms.Largest(n.In[0].Type.Shape)
-	if end == 0 || numel(most[first:end]) < longRow {
+	if end == 0 || numel(most[first:end]) < longRow || x.DType == dtype.I64 {
 		return reduction{}, false
 	}
 	r.unit = 1
@@ -221,7 +226,15 @@ func byFours(typ, variable, expr string) string {
 func reduceEach(n *ir.Node, f fold) Shader {
 	t := foldType(n.Type.DType)
 	axes := n.Attrs.(op.ReduceAttrs).Axes
-	consts := map[string]any{"Zero": f.zero[t], "Fold": f.expr[t], "Mean": f.mean, "Bool": n.Type.DType == dtype.Bool}
+	load, result := "x0(at)", "y_encode(acc)"
+	switch n.Type.DType {
+	case dtype.Bool:
+		load, result = "select(0u, 1u, x0(at))", "y_encode(acc != 0u)"
+	case dtype.I64:
+		load, result = "x0_wide(at)", "acc"
+	}
+	consts := map[string]any{"Zero": f.zero[t], "Fold": f.expr[t], "Mean": f.mean, "Load": load, "Result": result,
+		"T": element(n.Type.DType).typ()}
 	return mapped(n, n.Op.Name, reduceWGSL, consts, []string{"count", "kept:8", "cut:8", "stride:8"},
 		func(c *Call) []uint32 {
 			kept, cut, count := slices.Clone(c.In[0].Shape), slices.Clone(c.In[0].Shape), 1

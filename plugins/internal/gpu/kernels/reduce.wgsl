@@ -1,4 +1,4 @@
-fn value(i: u32) -> u32 {
+fn value(i: u32) -> {{.C.T}} {
   var rest = i;
   var base = 0u;
   for (var a = 7i; a >= 0i; a = a - 1i) {
@@ -13,7 +13,7 @@ fn value(i: u32) -> u32 {
       at = at + (rest % P.cut[a]) * P.stride[a];
       rest = rest / P.cut[a];
     }
-    let v = {{if .C.Bool}}select(0u, 1u, x0(at)){{else}}x0(at){{end}};
+    let v = {{.C.Load}};
     acc = {{.C.Fold}};
   }
 {{- if .C.Mean}}
@@ -22,5 +22,5 @@ fn value(i: u32) -> u32 {
   }
   acc = acc / f32(P.count);
 {{- end}}
-  return y_encode(acc{{if .C.Bool}} != 0u{{end}});
+  return {{.C.Result}};
 }

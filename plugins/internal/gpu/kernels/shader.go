@@ -13,9 +13,10 @@ import (
 )
 
 // library has the functions that shaders share. A shader's text includes only those that it uses.
-//
+var library = libraryWGSL + wideWGSL
+
 //go:embed library.wgsl
-var library string
+var libraryWGSL string
 
 // Window is the range of a device buffer that one binding covers, in bytes.
 type Window struct {
@@ -134,10 +135,19 @@ func elementType(d dtype.DType) string {
 	return "f32"
 }
 
+// valueType returns the WGSL type of what kernels that compute with all of an element's bits have for it.
+func valueType(d dtype.DType) string {
+	if d == dtype.I64 {
+		return "vec2<u32>"
+	}
+	return elementType(d)
+}
+
 // declare writes the variables of a binding and its accessors:
 //
 //	NAME(i)         element i as a WGSL value (an i64 as the nearest i32)
 //	NAME_bits(i)    the bits of element i (of an i64 the low word)
+//	NAME_wide(i)    of i64: both words of element i, the low one first; NAME_wide_put(i, v) writes them
 //	NAME_encode(v)  the bits of a value
 //	NAME_put(w, v)  writes the 32-bit word w
 //
@@ -254,6 +264,12 @@ func (bind Binding) declareOne(b *strings.Builder, v View, read, write string) {
 	}
 	if bind.DType == dtype.I64 {
 		fmt.Fprintf(b, "fn %[1]s_bits(i: u32) -> u32 { return %[1]s_word(2u * (i%[2]s)); }\n", name, skip)
+		fmt.Fprintf(b, "fn %[1]s_wide(i: u32) -> vec2<u32> {\n  let k = 2u * (i%[2]s);\n"+
+			"  return vec2<u32>(%[1]s_word(k), %[1]s_word(k + 1u));\n}\n", name, skip)
+		if bind.writes() {
+			fmt.Fprintf(b, "fn %[1]s_wide_put(i: u32, v: vec2<u32>) {\n  %[1]s_put(2u * i, v.x);\n"+
+				"  %[1]s_put(2u * i + 1u, v.y);\n}\n", name)
+		}
 		fmt.Fprintf(
 			b, "fn %[1]s(i: u32) -> i32 {\n  let k = 2u * (i%[2]s);\n  let low = bitcast<i32>(%[1]s_word(k));\n  let high = bitcast<i32>(%[1]s_word(k + 1u));\n"+
 				"  return select(select(2147483647, -2147483647 - 1, high < 0), low, high == low >> 31u);\n}\n", name,
