@@ -19,6 +19,7 @@ import (
 type cluster struct {
 	jars, conf, logs string
 	workers          []*service // TaskManagers
+	started          int        // of these
 }
 
 // A service is a process with a log.
@@ -85,7 +86,8 @@ func (c *cluster) start(t *testing.T, name, class string, args ...string) *servi
 // taskManager starts another TaskManager, which has one slot.
 func (c *cluster) taskManager(t *testing.T) *service {
 	t.Helper()
-	s := c.start(t, fmt.Sprintf("taskmanager%d", len(c.workers)),
+	c.started++
+	s := c.start(t, fmt.Sprintf("taskmanager%d", c.started),
 		"org.apache.flink.runtime.taskexecutor.TaskManagerRunner", "--configDir", c.conf)
 	c.workers = append(c.workers, s)
 	return s
@@ -189,7 +191,7 @@ func TestFlink(t *testing.T) {
 		kill func() int // returns how many processes it killed
 	}{
 		{"nothing", func() int { return 0 }},
-		{"a worker", func() int { return killAll(workersOf(c)[:1]) }},
+		{"a worker", func() int { return killAll(workersOf(c)[:1]) }}, // each has a worker once files are there
 		{"all workers", func() int { return killAll(workersOf(c)) }},
 		{"a TaskManager", func() int {
 			c.workers[0].kill()
