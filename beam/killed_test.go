@@ -157,9 +157,12 @@ func TestLost(t *testing.T) {
 }
 
 // children returns the processes that this one has started, on Linux.
-func children() map[int]bool {
+func children() map[int]bool { return childrenOf("self") }
+
+// childrenOf returns the processes that another one has started, on Linux.
+func childrenOf(pid string) map[int]bool {
 	out := map[int]bool{}
-	lists, _ := filepath.Glob("/proc/self/task/*/children")
+	lists, _ := filepath.Glob("/proc/" + pid + "/task/*/children")
 	for _, list := range lists {
 		b, _ := os.ReadFile(list)
 		for _, word := range strings.Fields(string(b)) {

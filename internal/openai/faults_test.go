@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/rlx-go/rlx"
@@ -170,5 +172,24 @@ func testConnections(t *testing.T, model string) {
 	same()
 	for taken, queued := f.engine.places.counts(); taken+queued > 0; taken, queued = f.engine.places.counts() {
 		same() // the texts of those who have gone end
+	}
+}
+
+// TestFullDisk: a log for which there is no room stops no request.
+func TestFullDisk(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skip("the system has no /dev/full")
+	}
+	defer full.Close()
+	if _, err := full.WriteString("x"); !errors.Is(err, syscall.ENOSPC) {
+		t.Fatal(err)
+	}
+	f := serve(t, batchModel(), Limits{}, api.Options{Log: slog.New(slog.NewJSONHandler(full, nil))})
+	for range 2 {
+		status, got := f.post(t, "/v1/completions", request{"prompt": []int{1, 2, 3}, "max_tokens": 5})
+		if status != http.StatusOK {
+			t.Errorf("%d %v", status, got)
+		}
 	}
 }
