@@ -42,8 +42,8 @@ type attribute struct {
 	required bool
 }
 
-// definitions returns functions that read the definitions of an op, in the order of versions, by op. They read each line
-// once, and only those of the ops that a model has: all of them take half a millisecond.
+// definitions returns, by op, functions that read the op's definitions, in the order of versions. A model has few of
+// the ops, and reading all definitions takes half a millisecond.
 var definitions = sync.OnceValue(func() map[string]func() []definition {
 	lines := map[string][]string{}
 	for line := range strings.Lines(definitionsText) {
