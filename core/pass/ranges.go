@@ -26,18 +26,23 @@ type ranges struct {
 // bounds are the least and the largest value that an element may have.
 type bounds struct{ lo, hi int64 }
 
-// rules returns the rewrites that depend on bounds.
+// rules returns the rewrites that depend on bounds. A comparison whose value is known stays if something else reads it:
+// a target may have no kernel for a bool constant.
 func (r *ranges) rules() []rw.Rule {
-	compares := rw.OneOf(rw.Op(op.LtDef), rw.Op(op.LeDef), rw.Op(op.GtDef), rw.Op(op.GeDef))
-	return []rw.Rule{{Name: "known-comparison",
-		Match: rw.If(compares, func(n *ir.Node) bool { _, known := r.comparison(n); return known }),
-		To: func(c *rw.Context) *ir.Node {
-			value := 0.0
-			if holds, _ := r.comparison(c.Root()); holds {
-				value = 1
-			}
-			return op.Const(c.Out, value, c.Root().Type)
-		}}}
+	known := func(value bool) rw.Pattern {
+		compares := rw.OneOf(rw.Op(op.LtDef), rw.Op(op.LeDef), rw.Op(op.GtDef), rw.Op(op.GeDef))
+		return rw.If(compares, func(n *ir.Node) bool {
+			holds, known := r.comparison(n)
+			return known && holds == value
+		})
+	}
+	x, other := rw.Any("x"), rw.Any("other")
+	return []rw.Rule{
+		{Name: "where-known", Match: rw.OneOf(rw.Op(op.WhereDef, known(true), x, other),
+			rw.Op(op.WhereDef, known(false), other, x)), To: operand},
+		{Name: "and-known", Match: rw.If(rw.Op(op.AndDef, known(true), x), isBool), To: operand},
+		{Name: "or-known", Match: rw.If(rw.Op(op.OrDef, known(false), x), isBool), To: operand},
+	}
 }
 
 // comparison returns the value of a comparison of integers if it is the same for all elements in all runs.
