@@ -12,14 +12,14 @@ import (
 // A Regexp is a regular expression of package regexp. Its methods may be called concurrently.
 type Regexp struct{ compiled func() *regexp.Regexp }
 
-// testing reports whether the program is a test.
-var testing = len(os.Args) > 0 && (strings.HasSuffix(os.Args[0], ".test") || strings.HasSuffix(os.Args[0], ".test.exe"))
+// inTest reports whether the program is a test.
+var inTest = len(os.Args) > 0 && (strings.HasSuffix(os.Args[0], ".test") || strings.HasSuffix(os.Args[0], ".test.exe"))
 
 // New returns an expression, which must be valid. In tests it is compiled at once, so that an invalid one is found
 // even if no test uses it.
 func New(expr string) *Regexp {
 	r := &Regexp{sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })}
-	if testing {
+	if inTest {
 		r.compiled()
 	}
 	return r
@@ -31,17 +31,7 @@ func (r *Regexp) MatchString(s string) bool { return r.compiled().MatchString(s)
 // FindStringSubmatch returns the leftmost match in s and those of its groups, or nil.
 func (r *Regexp) FindStringSubmatch(s string) []string { return r.compiled().FindStringSubmatch(s) }
 
-// FindAllStringSubmatch returns up to n matches, or all if n is negative, each with those of its groups.
-func (r *Regexp) FindAllStringSubmatch(s string, n int) [][]string {
-	return r.compiled().FindAllStringSubmatch(s, n)
-}
-
 // ReplaceAllString replaces the matches in s; repl may refer to groups, such as $1.
 func (r *Regexp) ReplaceAllString(s, repl string) string {
 	return r.compiled().ReplaceAllString(s, repl)
-}
-
-// ReplaceAllStringFunc replaces each match in s by the result of repl.
-func (r *Regexp) ReplaceAllStringFunc(s string, repl func(string) string) string {
-	return r.compiled().ReplaceAllStringFunc(s, repl)
 }
