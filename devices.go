@@ -141,15 +141,21 @@ func newLine() *line { return &line{} }
 func (l *line) join() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	turn := make(chan struct{})
-	if l.busy {
-		l.waiting = append(l.waiting, turn)
-	} else {
+	if !l.busy {
 		l.busy = true
-		close(turn)
+		return atOnce
 	}
+	turn := make(chan struct{})
+	l.waiting = append(l.waiting, turn)
 	return turn
 }
+
+// atOnce is the turn of a run that need not wait.
+var atOnce = func() chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
 
 // leave ends a turn.
 func (l *line) leave() {

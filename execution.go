@@ -25,8 +25,25 @@ type execution struct {
 	wants  wants
 	values [][]Tensor // by segment and output
 	spent  time.Duration
-	rss    map[*worker]int64
+	rss    []peak
 	clocks []string
+}
+
+// peak is the most memory that a backend's process has used.
+type peak struct {
+	of    *worker
+	bytes int64
+}
+
+// peak notes the peak memory of a backend after a segment.
+func (x *execution) peak(of *worker, bytes int64) {
+	for i := range x.rss {
+		if p := &x.rss[i]; p.of == of {
+			p.bytes = max(p.bytes, bytes)
+			return
+		}
+	}
+	x.rss = append(x.rss, peak{of, bytes})
 }
 
 // run runs the segments that are needed. Kept outputs belong to the caller, even after an error.
@@ -46,7 +63,7 @@ func (x *execution) run(ctx context.Context) error {
 	defer func() { at.leave() }()
 	split := l.schedule.split
 	need := split.Needed(x.wants.returned, x.wants.kept)
-	x.values, x.rss = make([][]Tensor, len(l.pieces)), map[*worker]int64{}
+	x.values = make([][]Tensor, len(l.pieces))
 	x.res.Start = time.Now()
 	updated, last := false, -1
 	for k, seg := range l.pieces {
@@ -89,8 +106,8 @@ func (x *execution) run(ctx context.Context) error {
 		x.res.Crossings.Time = x.res.Duration - x.spent
 	}
 	x.res.Clock = strings.Join(x.clocks, " and ")
-	for _, n := range x.rss {
-		x.res.PeakMemory += n
+	for _, p := range x.rss {
+		x.res.PeakMemory += p.bytes
 	}
 	return s.model.unchanged() // the backends map the weights from the file
 }
@@ -122,7 +139,7 @@ func (x *execution) piece(ctx context.Context, k int, need []bool) error {
 			call.Feeds = append(call.Feeds, device.Transfer{Tensor: i, State: f.memory.dev, Offset: f.offset})
 		}
 	}
-	_, outputs := seg.binder.IO(x.sizes)
+	outputs := seg.binder.Outputs(x.sizes)
 	if err := x.keep(ctx, k, outputs, &call); err != nil {
 		return err
 	}
@@ -144,7 +161,7 @@ func (x *execution) piece(ctx context.Context, k int, need []bool) error {
 		}
 	}
 	x.spent += stats.Total
-	x.rss[seg.worker] = max(x.rss[seg.worker], stats.PeakRSS)
+	x.peak(seg.worker, stats.PeakRSS)
 	x.res.DeviceMemory += stats.DeviceMemory
 	if r.Profile {
 		return x.profile(seg, stats, began)
@@ -165,7 +182,7 @@ func (x *execution) at(k int, err error) error {
 
 // inputs returns the inputs of a segment. fed has those that are on its device, by number.
 func (x *execution) inputs(ctx context.Context, seg *piece) (in []Tensor, fed map[int]*Resident, err error) {
-	in, fed = make([]Tensor, len(seg.inputs)), map[int]*Resident{}
+	in = make([]Tensor, len(seg.inputs))
 	for i, from := range seg.inputs {
 		if from.Segment != program.FromInput {
 			in[i] = x.values[from.Segment][from.Index]
@@ -182,6 +199,9 @@ func (x *execution) inputs(ctx context.Context, seg *piece) (in []Tensor, fed ma
 		case f == nil:
 			in[i] = x.r.Inputs[name]
 		case f.memory.on == seg.worker:
+			if fed == nil {
+				fed = map[int]*Resident{}
+			}
 			fed[i] = f
 		default:
 			if in[i], err = f.Read(ctx); err != nil {
@@ -211,6 +231,9 @@ func (x *execution) keep(ctx context.Context, k int, outputs []program.Operand, 
 		m, err := x.s.allocate(ctx, seg.worker, kept, program.AlignUp(o.Bytes))
 		if err != nil {
 			return err
+		}
+		if x.res.Kept == nil {
+			x.res.Kept = map[string]*Resident{}
 		}
 		x.res.Kept[v.Name] = &Resident{DType(o.DType), o.Shape, m, 0}
 		call.Keeps = append(call.Keeps, device.Transfer{Tensor: from.Index, State: m.dev})

@@ -124,7 +124,7 @@ func (s *Session) Run(ctx context.Context, r Request) (*Result, error) {
 	run, cancel := orderly(ctx)
 	defer cancel()
 	x := &execution{s: s, l: l, r: r, sizes: sizes,
-		res: &Result{Outputs: map[string]Tensor{}, Sizes: maps.Clone(sizes), Kept: map[string]*Resident{}}}
+		res: &Result{Outputs: map[string]Tensor{}, Sizes: maps.Clone(sizes)}}
 	if err := x.run(run); err != nil {
 		closeAll(x.res.Kept)
 		return nil, s.changed(ctx, err)

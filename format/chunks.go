@@ -144,7 +144,7 @@ func newChunkWriter(ctx context.Context, f io.WriterAt, base, size int64) *chunk
 		digests: make([]byte, chunkCount(size)*digestSize), crcs: make([]uint32, chunkCount(size))}
 	w.g, w.ctx = errgroup.WithContext(ctx)
 	for range min(int64(n+2), chunkCount(size)) {
-		w.free <- make([]byte, 0, ChunkSize)
+		w.free <- make([]byte, 0, min(size, ChunkSize))
 	}
 	for range n {
 		w.g.Go(func() error {

@@ -61,8 +61,7 @@ func Write(ctx context.Context, path string, a Artifact, weights []Weight) (Info
 	if err := w.write(ctx, f.File, weights); err != nil {
 		return Info{}, writeError(ctx, path, err)
 	}
-	// The disk is idle while the file is read back and hashed, so sync at the same time. Commit syncs again, at little
-	// cost.
+	// The disk is idle while the file is read back and hashed, so sync at the same time.
 	synced := make(chan error, 1)
 	go func() { synced <- f.Sync() }()
 	var syncErr error
@@ -83,7 +82,7 @@ func Write(ctx context.Context, path string, a Artifact, weights []Weight) (Info
 	if syncErr != nil {
 		return Info{}, writeError(ctx, path, syncErr)
 	}
-	return Info{v.Root(), w.size}, f.Commit()
+	return Info{v.Root(), w.size}, f.CommitSynced()
 }
 
 // readBack verifies the file as Open does, but compares the chunks of weights with the CRCs of the written data.

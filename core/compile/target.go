@@ -29,16 +29,7 @@ func Defaults() []Target {
 }
 
 // TargetNames returns the names of the built-in targets, including those with levels.
-func TargetNames() []string {
-	var names []string
-	for _, d := range target.Builtin() {
-		names = append(names, d.Name)
-		for _, l := range d.Levels {
-			names = append(names, d.Name+":"+l)
-		}
-	}
-	return names
-}
+func TargetNames() []string { return target.BuiltinNames() }
 
 // FindTarget returns the built-in target of that name.
 func FindTarget(name string) (Target, error) {

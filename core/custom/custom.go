@@ -27,6 +27,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
@@ -199,17 +200,22 @@ func (d *Definition) fill(from template, name string, own []ir.Attr) (*ir.Graph,
 
 // expansionInputs returns the names of the inputs of the expansion, in order.
 func (d *Definition) expansionInputs() (names []string) {
-	for _, m := range inputLine.FindAllStringSubmatch(d.expansion.text, -1) {
+	for _, m := range inputLine().FindAllStringSubmatch(d.expansion.text, -1) {
 		names = append(names, m[1])
 	}
 	return names
 }
 
 var (
-	hole      = regexp.MustCompile(`\$[a-z][a-z0-9_]*`)
-	inputLine = regexp.MustCompile(`(?m)^\s*([^\s=]+) = input : ([^\s\[]+)\[`)
-	holeAttr  = regexp.MustCompile(`([a-z_][a-z0-9_]*)=(\$[a-z][a-z0-9_]*)\s*[,}]`)
+	hole      = lazy(`\$[a-z][a-z0-9_]*`)
+	inputLine = lazy(`(?m)^\s*([^\s=]+) = input : ([^\s\[]+)\[`)
+	holeAttr  = lazy(`([a-z_][a-z0-9_]*)=(\$[a-z][a-z0-9_]*)\s*[,}]`)
 )
+
+// lazy returns a function that compiles an expression when it is first called, because most programs need none.
+func lazy(expr string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
+}
 
 // template is the text of a graph in which $NAME stands for an attribute of the op.
 type template struct {
@@ -219,7 +225,7 @@ type template struct {
 
 // fill replaces the holes of the text.
 func (t template) fill(own []ir.Attr) (text string, err error) {
-	text = hole.ReplaceAllStringFunc(t.text, func(name string) string {
+	text = hole().ReplaceAllStringFunc(t.text, func(name string) string {
 		k := slices.IndexFunc(own, func(a ir.Attr) bool { return a.Name == name[1:] })
 		if k < 0 {
 			err = cmp.Or(err, error(fmt.Errorf("line %d: %s is not an attribute of the op", t.line, name)))

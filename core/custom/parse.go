@@ -251,7 +251,7 @@ func (d *Definition) check() error {
 				d.line))
 	}
 	d.reads = map[string]string{}
-	for _, m := range inputLine.FindAllStringSubmatch(d.expansion.text, -1) {
+	for _, m := range inputLine().FindAllStringSubmatch(d.expansion.text, -1) {
 		if name, ok := strings.CutPrefix(m[2], "$"); ok {
 			d.reads[m[1]] = name
 		}

@@ -70,8 +70,8 @@ func (d *Definition) pattern(t template) (*Pattern, error) {
 			continue
 		}
 		n, named := p.graph.Find(label)
-		found := holeAttr.FindAllStringSubmatch(right, -1)
-		if m := inputLine.FindStringSubmatch(line); named && m != nil && strings.HasPrefix(m[2], "$") {
+		found := holeAttr().FindAllStringSubmatch(right, -1)
+		if m := inputLine().FindStringSubmatch(line); named && m != nil && strings.HasPrefix(m[2], "$") {
 			p.types[n] = m[2][1:]
 		}
 		if len(found) == 0 {

@@ -281,7 +281,7 @@ func (g *Graph) Rebuild(f func(out *Graph, n *Node, in []*Node, lookup func(*Nod
 				r = out.paramLike(n)
 			}
 			if r == nil {
-				r = out.AddDeclared(n.Op, n.Attrs, n.Type, in...)
+				r = out.addCopy(n, in)
 			}
 		}); err != nil {
 			return nil, fmt.Errorf("%s: %w", n.Label(), err)
@@ -299,6 +299,25 @@ func (g *Graph) Rebuild(f func(out *Graph, n *Node, in []*Node, lookup func(*Nod
 	}
 	out.compact(func(n *Node) bool { return n.Op.Updates && (!n.Op.Tuple || kept[n]) })
 	return out, nil
+}
+
+// addCopy appends a copy of n, a node of a graph with the same symbols, with the operands in. Its type is inferred only
+// if an operand has another type than in n's graph, because the same operands give the same type.
+func (g *Graph) addCopy(n *Node, in []*Node) *Node {
+	same := len(in) == len(n.In)
+	for k := 0; k < len(in) && same; k++ {
+		same = (in[k] == nil) == (n.In[k] == nil) && (in[k] == nil || in[k].Type.Equal(n.In[k].Type))
+	}
+	if !same || g.err != nil {
+		return g.AddDeclared(n.Op, n.Attrs, n.Type, in...)
+	}
+	c := &Node{ID: len(g.Nodes), Op: n.Op, Attrs: n.Attrs, In: in, Type: n.Type, Graph: g}
+	if err := g.checkOperands(c); err != nil {
+		g.Fail(err)
+		return c
+	}
+	g.Nodes = append(g.Nodes, c)
+	return c
 }
 
 // compact drops nodes that neither an output nor a node that updates states needs, and renumbers the rest. It keeps

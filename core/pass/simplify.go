@@ -3,6 +3,7 @@ package pass
 import (
 	"slices"
 
+	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
 	rw "github.com/rlx-go/rlx/core/rewrite"
@@ -13,7 +14,10 @@ import (
 //
 //	a = transpose x {perm=[1,0]}
 //	b = transpose a {perm=[1,0]}   ->   x
-func simplify(c *context, g *ir.Graph) (*ir.Graph, error) { return c.rules(g, simplifyRules) }
+func simplify(c *context, g *ir.Graph) (*ir.Graph, error) {
+	r := &ranges{c, map[*ir.Node]bounds{}}
+	return c.rules(g, slices.Concat(simplifyRules, r.rules()))
+}
 
 var simplifyRules = []rw.Rule{
 	{Name: "transpose-transpose", Match: rw.Op(op.TransposeDef, rw.As("t", rw.Op(op.TransposeDef, rw.Any("x")))),
@@ -38,6 +42,10 @@ var simplifyRules = []rw.Rule{
 	{Name: "mul-one", Match: rw.Op(op.MulDef, rw.Any("x"), isConst(1)), To: operand},
 	{Name: "div-one", Match: rw.Op(op.DivDef, rw.Any("x"), isConst(1)), To: operand},
 	{Name: "neg-neg", Match: rw.Op(op.NegDef, rw.Op(op.NegDef, rw.Any("x"))), To: operand},
+	{Name: "and-true", Match: rw.If(rw.Op(op.AndDef, rw.Any("x"), isConst(1)), isBool), To: operand},
+	{Name: "or-false", Match: rw.If(rw.Op(op.OrDef, rw.Any("x"), isConst(0)), isBool), To: operand},
+	{Name: "where-true", Match: rw.Op(op.WhereDef, isConst(1), rw.Any("x"), rw.Any("other")), To: operand},
+	{Name: "where-false", Match: rw.Op(op.WhereDef, isConst(0), rw.Any("other"), rw.Any("x")), To: operand},
 	{Name: "reshape-const",
 		Match: rw.OneOf(rw.Op(op.ReshapeDef, rw.As("c", rw.Op(op.ConstDef))),
 			rw.Op(op.ExpandDef, rw.As("c", rw.Op(op.ConstDef)))), To: func(c *rw.Context) *ir.Node {
@@ -49,6 +57,8 @@ var simplifyRules = []rw.Rule{
 func isConst(v float64) rw.Pattern {
 	return rw.If(rw.Op(op.ConstDef), func(n *ir.Node) bool { return n.Attrs.(op.ConstAttrs).Value == v })
 }
+
+func isBool(n *ir.Node) bool { return n.Type.DType == dtype.Bool }
 
 func perm(n *ir.Node) []int { return n.Attrs.(op.TransposeAttrs).Perm }
 

@@ -147,18 +147,26 @@ func (b *Binder) Values(syms map[string]int64, old *Values) *Values {
 
 // IO evaluates only the shapes of inputs and outputs. syms must have passed Check.
 func (b *Binder) IO(syms map[string]int64) (inputs, outputs []Operand) {
-	value := func(n *ir.Node) Operand {
-		v := b.values[n.ID]
-		v.Shape, v.Bytes = n.Type.Shape.Eval(syms), n.Type.Bytes(syms)
-		return v
-	}
 	for _, n := range b.p.Graph.Inputs() {
-		inputs = append(inputs, value(n))
+		inputs = append(inputs, b.value(n, syms))
 	}
-	for _, o := range b.p.Graph.Outputs {
-		outputs = append(outputs, value(o.Node))
+	return inputs, b.Outputs(syms)
+}
+
+// Outputs evaluates only the shapes of outputs. syms must have passed Check.
+func (b *Binder) Outputs(syms map[string]int64) []Operand {
+	outputs := make([]Operand, len(b.p.Graph.Outputs))
+	for i, o := range b.p.Graph.Outputs {
+		outputs[i] = b.value(o.Node, syms)
 	}
-	return inputs, outputs
+	return outputs
+}
+
+// value returns a value with a shape that the caller may keep.
+func (b *Binder) value(n *ir.Node, syms map[string]int64) Operand {
+	v := b.values[n.ID]
+	v.Shape, v.Bytes = n.Type.Shape.Eval(syms), n.Type.Bytes(syms)
+	return v
 }
 
 // Bind checks the values of the symbols, evaluates all shapes, and returns the operands of each step.

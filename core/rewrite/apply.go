@@ -74,12 +74,15 @@ func sweep(g *ir.Graph, rules []Rule, refuse func(old, made *ir.Node) string) (*
 	uses := g.UseCounts()
 	var events []Event
 	var failed error
+	next := &Match{}
 	out, err := g.Rebuild(func(out *ir.Graph, n *ir.Node, in []*ir.Node, lookup func(*ir.Node) *ir.Node) *ir.Node {
 		for _, r := range rules {
-			m := &Match{root: n, uses: uses, captures: map[string]*ir.Node{}}
+			m := next
+			*m = Match{root: n, uses: uses, captures: m.captures[:0]}
 			if !r.Match(n, m) {
-				continue
+				continue // most rules do not match, so m is used again
 			}
+			next = &Match{}
 			var res *ir.Node
 			before := len(out.Nodes)
 			if m.miss == "" {

@@ -5,7 +5,11 @@
 // It imports core/ir and what that imports, and knows no op.
 package rewrite
 
-import "github.com/rlx-go/rlx/core/ir"
+import (
+	"slices"
+
+	"github.com/rlx-go/rlx/core/ir"
+)
 
 // MultiConsumer is the reason that Once records.
 const MultiConsumer = "MultiConsumer"
@@ -18,12 +22,25 @@ type Pattern func(n *ir.Node, m *Match) bool
 type Match struct {
 	root     *ir.Node
 	uses     []int // by node ID; uses as an operand and as an output
-	captures map[string]*ir.Node
+	captures []capture
 	miss     string
 }
 
+// capture is a captured node. There are few, so a list is faster than a map.
+type capture struct {
+	name string
+	node *ir.Node
+}
+
 // Node returns the captured node of that name in the old graph. It is nil if no pattern captured it.
-func (m *Match) Node(name string) *ir.Node { return m.captures[name] }
+func (m *Match) Node(name string) *ir.Node {
+	for _, c := range m.captures {
+		if c.name == name {
+			return c.node
+		}
+	}
+	return nil
+}
 
 // Root returns the node that the pattern was tried on.
 func (m *Match) Root() *ir.Node { return m.root }
@@ -38,41 +55,41 @@ func (m *Match) Miss(reason string) {
 	}
 }
 
-// mark returns a copy of m. Assigning it to *m undoes the captures and misses since.
+// mark returns a copy of m. Assigning it to *m undoes the captures and misses since. Captures after that do not
+// overwrite those of other copies.
 func (m *Match) mark() Match {
 	c := *m
-	c.captures = make(map[string]*ir.Node, len(m.captures))
-	for k, v := range m.captures {
-		c.captures[k] = v
-	}
+	c.captures = slices.Clip(c.captures)
 	return c
 }
 
 // Any matches every node. If the name is captured already, only the same node matches.
 func Any(name string) Pattern {
 	return func(n *ir.Node, m *Match) bool {
-		if old := m.captures[name]; old != nil {
+		if old := m.Node(name); old != nil {
 			return old == n
 		}
-		m.captures[name] = n
+		m.captures = append(m.captures, capture{name, n})
 		return true
 	}
 }
 
 // As captures the node that p matches.
 func As(name string, p Pattern) Pattern {
-	capture := Any(name)
-	return func(n *ir.Node, m *Match) bool { return p(n, m) && capture(n, m) }
+	same := Any(name)
+	return func(n *ir.Node, m *Match) bool { return p(n, m) && same(n, m) }
 }
 
 // Op matches a node of the op if it has as many operands as there are patterns and they match in order. It tries both
 // orders for a commutative op and prefers one without a miss. Without operand patterns any operands match.
 func Op(def *ir.OpDef, in ...Pattern) Pattern {
-	operands := func(m *Match, nodes ...*ir.Node) bool {
-		for i, p := range in {
-			if !p(nodes[i], m) {
+	operands := func(m *Match, n *ir.Node) bool {
+		i := 0
+		for _, x := range n.Operands() {
+			if !in[i](x, m) {
 				return false
 			}
+			i++
 		}
 		return true
 	}
@@ -85,18 +102,14 @@ func Op(def *ir.OpDef, in ...Pattern) Pattern {
 		case len(in) != n.Arity():
 			return false
 		}
-		var have []*ir.Node
-		for _, x := range n.Operands() {
-			have = append(have, x)
-		}
 		before := m.mark()
-		matched := operands(m, have...)
+		matched := operands(m, n)
 		if matched && m.miss == before.miss || !def.Commutative || len(in) != 2 {
 			return matched
 		}
 		first := *m // no match, or one with a miss; the other order may be better
-		*m = before.mark()
-		if operands(m, n.In[1], n.In[0]) && (!matched || m.miss == before.miss) {
+		*m = before
+		if in[0](n.In[1], m) && in[1](n.In[0], m) && (!matched || m.miss == before.miss) {
 			return true
 		}
 		*m = first

@@ -2,6 +2,7 @@ package target_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -62,4 +63,17 @@ Half floats and small integers are computed in f32 and i32 if the target has ker
 		b.WriteString("\n")
 	}
 	golden.Text(t, "../../docs/support.md", b.String())
+}
+
+func TestBuiltinNames(t *testing.T) {
+	var want []string
+	for _, d := range target.Builtin() {
+		want = append(want, d.Name)
+		for _, l := range d.Levels {
+			want = append(want, d.Name+":"+l)
+		}
+	}
+	if got := target.BuiltinNames(); !slices.Equal(got, want) || !slices.Contains(got, "cpu:x86-64-v4") {
+		t.Errorf("got %v; want %v", got, want)
+	}
 }

@@ -144,7 +144,12 @@ func (f *File) ReadFrom(r io.Reader) (int64, error) { return io.Copy(f.out, r) }
 
 // Commit flushes the file to disk and gives it its final name. If that fails, it removes the temporary file, and the
 // old file is unchanged.
-func (f *File) Commit() error {
+func (f *File) Commit() error { return f.commit(false) }
+
+// CommitSynced is like Commit, for a file that was synced after its last change.
+func (f *File) CommitSynced() error { return f.commit(true) }
+
+func (f *File) commit(synced bool) error {
 	if f.done {
 		return nil
 	}
@@ -156,8 +161,10 @@ func (f *File) Commit() error {
 		return nil
 	}
 	defer f.Abort()
-	if err := f.File.Sync(); err != nil {
-		return fail(f.path, err)
+	if !synced {
+		if err := f.File.Sync(); err != nil {
+			return fail(f.path, err)
+		}
 	}
 	// Only a rename can replace a file, so a file without a name gets a temporary name first.
 	if f.temp == "" {

@@ -105,7 +105,10 @@ func TestCreate(t *testing.T) {
 	if _, err := os.Stat(path); err == nil {
 		t.Error("the final name exists before Commit")
 	}
-	if err := f.Commit(); err != nil || read(t, path) != "headtail" {
+	if err := f.File.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.CommitSynced(); err != nil || read(t, path) != "headtail" {
 		t.Errorf("%q, %v", read(t, path), err)
 	}
 	f.Abort()

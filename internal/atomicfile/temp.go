@@ -6,15 +6,15 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"sync"
 
 	"github.com/rlx-go/rlx/internal/filelock"
+	"github.com/rlx-go/rlx/internal/lazyregexp"
 )
 
 // tempNames matches the names of our temporary files.
-var tempNames = regexp.MustCompile(`^\.rlx-[0-9a-z]{1,13}\.tmp$`)
+var tempNames = lazyregexp.New(`^\.rlx-[0-9a-z]{1,13}\.tmp$`)
 
 func tempName(dir string) string {
 	return filepath.Join(dir, ".rlx-"+strconv.FormatUint(rand.Uint64(), 36)+".tmp")

@@ -13,10 +13,10 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"regexp"
 	"strconv"
 	"strings"
 
+	"github.com/rlx-go/rlx/internal/lazyregexp"
 	"github.com/rlx-go/rlx/internal/regular"
 	"github.com/rlx-go/rlx/internal/strictjson"
 )
@@ -56,11 +56,11 @@ const (
 	maxProtocols = 16
 )
 
-var names = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,63}$`)
+var names = lazyregexp.New(`^[a-z][a-z0-9_-]{0,63}$`)
 
 func validName(name string) bool { return names.MatchString(name) }
 
-var platforms = regexp.MustCompile(`^[a-z0-9]{1,16}(/[a-z0-9]{1,16})?$`)
+var platforms = lazyregexp.New(`^[a-z0-9]{1,16}(/[a-z0-9]{1,16})?$`)
 
 // write writes the manifest to a new file.
 func (m Manifest) write(file string) error {

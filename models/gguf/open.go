@@ -11,13 +11,13 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
-	"regexp"
 	"strconv"
 
 	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/internal/gguf"
+	"github.com/rlx-go/rlx/internal/lazyregexp"
 	"github.com/rlx-go/rlx/internal/regular"
 	"github.com/rlx-go/rlx/models/weights"
 )
@@ -107,7 +107,7 @@ func part(t gguf.Tensor, f io.ReaderAt, file string) (weights.Part, error) {
 		File: file}, Source: f, Offset: t.Offset}, nil
 }
 
-var splitName = regexp.MustCompile(`^(.*)-(\d{5})-of-(\d{5})\.gguf$`)
+var splitName = lazyregexp.New(`^(.*)-(\d{5})-of-(\d{5})\.gguf$`)
 
 const maxSplits = 1000
 

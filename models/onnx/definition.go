@@ -42,29 +42,43 @@ type attribute struct {
 	required bool
 }
 
-// definitions returns those of all ops, by op and in the order of versions.
-var definitions = sync.OnceValue(func() map[string][]definition {
-	out := map[string][]definition{}
+// definitions returns, by op, functions that read the op's definitions, in the order of versions. A model has few of
+// the ops, and reading all definitions takes half a millisecond.
+var definitions = sync.OnceValue(func() map[string]func() []definition {
+	lines := map[string][]string{}
 	for line := range strings.Lines(definitionsText) {
-		if strings.HasPrefix(line, "#") {
-			continue
+		if name, _, _ := strings.Cut(line, " "); name != "#" {
+			key := opKey(name)
+			lines[key] = append(lines[key], line)
 		}
-		head, rest, _ := strings.Cut(strings.TrimSpace(line), " ;")
-		inputs, attrs, _ := strings.Cut(rest, " ;")
-		name, since, _ := strings.Cut(head, " ")
-		d := definition{since: int64(mustInt(since)), attrs: map[string]attribute{}}
-		for _, f := range strings.Fields(inputs) {
-			d.inputs = append(d.inputs, parseParameter(f))
-		}
-		for _, f := range strings.Fields(attrs) {
-			attr, kind, _ := strings.Cut(f, ":")
-			short := strings.TrimSuffix(attr, "!")
-			d.attrs[short] = attribute{attributeKind(kind), short != attr}
-		}
-		out[opKey(name)] = append(out[opKey(name)], d)
+	}
+	out := make(map[string]func() []definition, len(lines))
+	for key, of := range lines {
+		out[key] = sync.OnceValue(func() (list []definition) {
+			for _, line := range of {
+				list = append(list, parseDefinition(line))
+			}
+			return list
+		})
 	}
 	return out
 })
+
+func parseDefinition(line string) definition {
+	head, rest, _ := strings.Cut(strings.TrimSpace(line), " ;")
+	inputs, attrs, _ := strings.Cut(rest, " ;")
+	_, since, _ := strings.Cut(head, " ")
+	d := definition{since: int64(mustInt(since)), attrs: map[string]attribute{}}
+	for _, f := range strings.Fields(inputs) {
+		d.inputs = append(d.inputs, parseParameter(f))
+	}
+	for _, f := range strings.Fields(attrs) {
+		attr, kind, _ := strings.Cut(f, ":")
+		short := strings.TrimSuffix(attr, "!")
+		d.attrs[short] = attribute{attributeKind(kind), short != attr}
+	}
+	return d
+}
 
 // opKey returns the key of an op that is named with its domain.
 func opKey(name string) string {
@@ -107,10 +121,14 @@ func attributeKind(s string) onnxpb.AttributeProto_AttributeType {
 // definitionOf returns the definition of an op in a version of its domain, or nil. Ops of the default domain that some
 // files have in another one are defined in the default one.
 func definitionOf(domain, name string, version int64) *definition {
-	list := definitions()[functionKey(domain, name)]
-	if list == nil {
-		list = definitions()[functionKey("", name)]
+	read := definitions()[functionKey(domain, name)]
+	if read == nil {
+		read = definitions()[functionKey("", name)]
 	}
+	if read == nil {
+		return nil
+	}
+	list := read()
 	for i := len(list) - 1; i >= 0; i-- {
 		if list[i].since <= version || i == 0 {
 			return &list[i]

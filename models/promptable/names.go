@@ -2,10 +2,10 @@ package promptable
 
 import (
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 
+	"github.com/rlx-go/rlx/internal/lazyregexp"
 	"github.com/rlx-go/rlx/models/arch"
 )
 
@@ -34,32 +34,32 @@ func OriginalName(name string) []string {
 
 // A Rule rewrites names that match Re.
 type Rule struct {
-	Re *regexp.Regexp
+	Re *lazyregexp.Regexp
 	To string
 }
 
 // transformersNames rewrites our names to those of the Transformers library. The first rule that matches applies.
 var transformersNames = []Rule{
-	{regexp.MustCompile(`^no_mem_embed$`), "no_memory_embedding"},
-	{regexp.MustCompile(`^prompt_encoder\.pe_layer\.positional_encoding_gaussian_matrix$`),
+	{lazyregexp.New(`^no_mem_embed$`), "no_memory_embedding"},
+	{lazyregexp.New(`^prompt_encoder\.pe_layer\.positional_encoding_gaussian_matrix$`),
 		"shared_image_embedding.positional_embedding"},
-	{regexp.MustCompile(`^prompt_encoder\.point_embeddings\.`), "prompt_encoder.point_embed."},
-	{regexp.MustCompile(`^prompt_encoder\.mask_downscaling\.0\.`), "prompt_encoder.mask_embed.conv1."},
-	{regexp.MustCompile(`^prompt_encoder\.mask_downscaling\.1\.`), "prompt_encoder.mask_embed.layer_norm1."},
-	{regexp.MustCompile(`^prompt_encoder\.mask_downscaling\.3\.`), "prompt_encoder.mask_embed.conv2."},
-	{regexp.MustCompile(`^prompt_encoder\.mask_downscaling\.4\.`), "prompt_encoder.mask_embed.layer_norm2."},
-	{regexp.MustCompile(`^prompt_encoder\.mask_downscaling\.6\.`), "prompt_encoder.mask_embed.conv3."},
-	{regexp.MustCompile(`^(mask_decoder\.transformer\.layers\.\d+\.)norm(\d)\.`), "${1}layer_norm$2."},
-	{regexp.MustCompile(`^(mask_decoder\.transformer\..*)\.out_proj\.`), "$1.o_proj."},
-	{regexp.MustCompile(`^mask_decoder\.transformer\.norm_final_attn\.`),
+	{lazyregexp.New(`^prompt_encoder\.point_embeddings\.`), "prompt_encoder.point_embed."},
+	{lazyregexp.New(`^prompt_encoder\.mask_downscaling\.0\.`), "prompt_encoder.mask_embed.conv1."},
+	{lazyregexp.New(`^prompt_encoder\.mask_downscaling\.1\.`), "prompt_encoder.mask_embed.layer_norm1."},
+	{lazyregexp.New(`^prompt_encoder\.mask_downscaling\.3\.`), "prompt_encoder.mask_embed.conv2."},
+	{lazyregexp.New(`^prompt_encoder\.mask_downscaling\.4\.`), "prompt_encoder.mask_embed.layer_norm2."},
+	{lazyregexp.New(`^prompt_encoder\.mask_downscaling\.6\.`), "prompt_encoder.mask_embed.conv3."},
+	{lazyregexp.New(`^(mask_decoder\.transformer\.layers\.\d+\.)norm(\d)\.`), "${1}layer_norm$2."},
+	{lazyregexp.New(`^(mask_decoder\.transformer\..*)\.out_proj\.`), "$1.o_proj."},
+	{lazyregexp.New(`^mask_decoder\.transformer\.norm_final_attn\.`),
 		"mask_decoder.transformer.layer_norm_final_attn."},
-	{regexp.MustCompile(`^mask_decoder\.output_upscaling\.0\.`), "mask_decoder.upscale_conv1."},
-	{regexp.MustCompile(`^mask_decoder\.output_upscaling\.1\.`), "mask_decoder.upscale_layer_norm."},
-	{regexp.MustCompile(`^mask_decoder\.output_upscaling\.3\.`), "mask_decoder.upscale_conv2."},
+	{lazyregexp.New(`^mask_decoder\.output_upscaling\.0\.`), "mask_decoder.upscale_conv1."},
+	{lazyregexp.New(`^mask_decoder\.output_upscaling\.1\.`), "mask_decoder.upscale_layer_norm."},
+	{lazyregexp.New(`^mask_decoder\.output_upscaling\.3\.`), "mask_decoder.upscale_conv2."},
 }
 
 // mlpLayer matches the layers of MLPs, which Transformers calls proj_in, layers.0 and so on, and proj_out.
-var mlpLayer = regexp.MustCompile(`^(.*\.(?:mlp|output_hypernetworks_mlps\.\d+|(?:iou_prediction|pred_obj_score)_head)\.)` +
+var mlpLayer = lazyregexp.New(`^(.*\.(?:mlp|output_hypernetworks_mlps\.\d+|(?:iou_prediction|pred_obj_score)_head)\.)` +
 	`layers\.(\d+)\.(weight|bias)$`)
 
 // TransformersName returns a function that maps one of our names to those in Transformers. depth gives the number of

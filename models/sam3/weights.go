@@ -1,9 +1,9 @@
 package sam3
 
 import (
-	"regexp"
 	"strings"
 
+	"github.com/rlx-go/rlx/internal/lazyregexp"
 	"github.com/rlx-go/rlx/models/arch"
 	"github.com/rlx-go/rlx/models/promptable"
 )
@@ -94,7 +94,7 @@ func (n naming) trackerNames(name string) (out []string) {
 }
 
 // tokenMLP matches the original names of the MLPs in the layers of the tracker's decoder.
-var tokenMLP = regexp.MustCompile(`^(.*\.transformer\.layers\.\d+\.mlp\.)layers\.([01])(\..*)$`)
+var tokenMLP = lazyregexp.New(`^(.*\.transformer\.layers\.\d+\.mlp\.)layers\.([01])(\..*)$`)
 
 // trackerLayers returns the number of layers of an MLP of the tracker, by our name.
 func trackerLayers(c arch.Checkpoint, n naming, mlp string) int64 {
@@ -153,21 +153,21 @@ const part = "{q,k,v}"
 // rules rewrite our names to the names of the Transformers library. The library has three tensors for q, k and v, which
 // are joined: part stands for their letters.
 var rules = []struct {
-	re *regexp.Regexp
+	re *lazyregexp.Regexp
 	to string
 }{
-	{regexp.MustCompile(`^trunk\.pos_embed$`), "backbone.embeddings.position_embeddings"},
-	{regexp.MustCompile(`^trunk\.patch_embed\.proj\.`), "backbone.embeddings.patch_embeddings.projection."},
-	{regexp.MustCompile(`^trunk\.ln_pre\.`), "backbone.layer_norm."},
-	{regexp.MustCompile(`^trunk\.blocks\.(\d+)\.norm(\d)\.`), "backbone.layers.$1.layer_norm$2."},
-	{regexp.MustCompile(`^trunk\.blocks\.(\d+)\.attn\.proj\.`), "backbone.layers.$1.attention.o_proj."},
-	{regexp.MustCompile(`^trunk\.blocks\.(\d+)\.attn\.qkv\.`), "backbone.layers.$1.attention." + part + "_proj."},
-	{regexp.MustCompile(`^trunk\.blocks\.`), "backbone.layers."},
-	{regexp.MustCompile(`^convs\.0\.dconv_2x2_0\.`), "neck.fpn_layers.0.scale_layers.0."},
-	{regexp.MustCompile(`^convs\.0\.dconv_2x2_1\.`), "neck.fpn_layers.0.scale_layers.2."},
-	{regexp.MustCompile(`^convs\.1\.dconv_2x2\.`), "neck.fpn_layers.1.scale_layers.0."},
-	{regexp.MustCompile(`^convs\.(\d+)\.conv_1x1\.`), "neck.fpn_layers.$1.proj1."},
-	{regexp.MustCompile(`^convs\.(\d+)\.conv_3x3\.`), "neck.fpn_layers.$1.proj2."},
+	{lazyregexp.New(`^trunk\.pos_embed$`), "backbone.embeddings.position_embeddings"},
+	{lazyregexp.New(`^trunk\.patch_embed\.proj\.`), "backbone.embeddings.patch_embeddings.projection."},
+	{lazyregexp.New(`^trunk\.ln_pre\.`), "backbone.layer_norm."},
+	{lazyregexp.New(`^trunk\.blocks\.(\d+)\.norm(\d)\.`), "backbone.layers.$1.layer_norm$2."},
+	{lazyregexp.New(`^trunk\.blocks\.(\d+)\.attn\.proj\.`), "backbone.layers.$1.attention.o_proj."},
+	{lazyregexp.New(`^trunk\.blocks\.(\d+)\.attn\.qkv\.`), "backbone.layers.$1.attention." + part + "_proj."},
+	{lazyregexp.New(`^trunk\.blocks\.`), "backbone.layers."},
+	{lazyregexp.New(`^convs\.0\.dconv_2x2_0\.`), "neck.fpn_layers.0.scale_layers.0."},
+	{lazyregexp.New(`^convs\.0\.dconv_2x2_1\.`), "neck.fpn_layers.0.scale_layers.2."},
+	{lazyregexp.New(`^convs\.1\.dconv_2x2\.`), "neck.fpn_layers.1.scale_layers.0."},
+	{lazyregexp.New(`^convs\.(\d+)\.conv_1x1\.`), "neck.fpn_layers.$1.proj1."},
+	{lazyregexp.New(`^convs\.(\d+)\.conv_3x3\.`), "neck.fpn_layers.$1.proj2."},
 }
 
 // rewritten returns the name of a tensor in the library without its prefix.

@@ -5,10 +5,10 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 
 	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/internal/lazyregexp"
 	"github.com/rlx-go/rlx/internal/regular"
 	"github.com/rlx-go/rlx/internal/safetensors"
 	"github.com/rlx-go/rlx/internal/strictjson"
@@ -16,7 +16,7 @@ import (
 
 const maxShards = 4096
 
-var shardName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,255}\.safetensors$`)
+var shardName = lazyregexp.New(`^[A-Za-z0-9._-]{1,255}\.safetensors$`)
 
 // openIndex opens the shards of an index. It checks that each mapped tensor is in exactly its shard, and that no shard
 // has other tensors. It ignores metadata.total_size, because writers disagree about its meaning.

@@ -129,7 +129,7 @@ type hostRun struct {
 
 	phase string // what the backend does after the last step, as its replies show; empty before
 
-	finished  chan struct{} // closed when the call has returned
+	finished  chan struct{} // closed when the call has returned; nil if nobody waits for that
 	succeeded bool          // set before finished is closed
 	refused   error         // error of the caller's observer, which cancels the run
 }
@@ -137,18 +137,24 @@ type hostRun struct {
 // run makes the Run call. Cancelling ctx cancels the run but not the stream, because the region may be reused only
 // after the run has ended.
 func (x *hostRun) run(ctx context.Context) error {
-	s, streamCtx := x.e.session, context.WithoutCancel(ctx)
+	s, streamCtx := x.e.session, ctx
+	if ctx.Done() != nil {
+		streamCtx = context.WithoutCancel(ctx)
+	}
 	if d, ok := ctx.Deadline(); ok {
 		var cancel context.CancelFunc
 		streamCtx, cancel = context.WithDeadline(streamCtx, d)
 		defer cancel()
 	}
-	x.finished = make(chan struct{})
-	end := func() { close(x.finished) }
-	if x.r.Progress != nil || ctx.Done() != nil {
-		end = x.attend(ctx)
+	direct := s.directRuns && len(x.header.Dump) == 0
+	switch {
+	case x.r.Progress != nil || ctx.Done() != nil:
+		x.finished = make(chan struct{})
+		defer x.attend(ctx)()
+	case !direct: // an observer may cancel the run
+		x.finished = make(chan struct{})
+		defer close(x.finished)
 	}
-	defer end()
 	var step *wire.StepError
 	what := func() string {
 		if x.phase != "" { // an error now is not about a step
@@ -158,7 +164,7 @@ func (x *hostRun) run(ctx context.Context) error {
 		return describeRun(x.e.prog, step)
 	}
 	call, exchange := s.call, x.stream
-	if s.directRuns && len(x.header.Dump) == 0 {
+	if direct {
 		call, exchange = s.callDirect, x.runDirect
 	}
 	if s.region != nil {

@@ -125,6 +125,9 @@ func (s *Session) Close() error {
 
 // Err returns the error with which the backend was lost, or nil while it runs.
 func (s *Session) Err() error {
+	if s.dead.Err() == nil {
+		return nil
+	}
 	var e *diag.Error
 	if errors.As(context.Cause(s.dead), &e) {
 		return e

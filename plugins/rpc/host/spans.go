@@ -11,10 +11,13 @@ type span struct{ from, to int64 }
 // spans is a set of bytes, as disjoint ranges in ascending order.
 type spans []span
 
-// with returns s with the bytes [from, to) added.
+// with returns s with the bytes [from, to) added. It may use the memory of s.
 func (s spans) with(from, to int64) spans {
 	if from >= to {
 		return s
+	}
+	if len(s) == 0 || s[0].from >= from && s[len(s)-1].to <= to {
+		return append(s[:0], span{from, to})
 	}
 	out := append(s.without(from, to), span{from, to})
 	slices.SortFunc(out, func(a, b span) int { return cmp.Compare(a.from, b.from) })

@@ -225,13 +225,24 @@ func (g *Args) task(a *attnTile, s *isa.Set, sc *pool.Scratch, b, head, q0, q1 i
 			a.sink(p, g.Sinks[head])
 		}
 		rows := a.finish(p)
+		// Adding zeros makes -0 into 0, as adding a tile of zeros does.
+		add := elementwise.On(s).Binary[elementwise.Add]
+		if g.DV <= shortRow { // one call for all rows
+			add(rows[:p.n*g.DV], rows[:p.n*g.DV], a.zeros)
+		}
 		for i := range p.n {
 			at := b*g.OutStride.Batch + head*g.OutStride.Head + (q0+p.at+i)*g.OutStride.Seq
-			// makes -0 into 0, as adding a tile of zeros does
-			elementwise.On(s).Binary[elementwise.Add](g.Out[at:at+g.DV], rows[i*g.DV:][:g.DV], a.zeros)
+			if to, row := g.Out[at:at+g.DV], rows[i*g.DV:][:g.DV]; g.DV <= shortRow {
+				copy(to, row)
+			} else {
+				add(to, row, a.zeros)
+			}
 		}
 	}
 }
+
+// shortRow is the number of elements up to which rows of values are short: a call for each takes longer than its work.
+const shortRow = 32
 
 // mask scales, caps and masks the scores of keys [k0, k0+n) with the queries of a panel, which start at q0. It raises
 // a.mNew to the largest scores.
@@ -262,13 +273,17 @@ func (g *Args) mask(a *attnTile, p span, sco []float32, b, head, q0, k0, n, offs
 						row[i] = minusInf
 					}
 				}
+			case MaskBias:
+				at, step := b*g.MaskStride[0]+head*g.MaskStride[1]+q0*g.MaskStride[2]+k*g.MaskStride[3], g.MaskStride[2]
+				for i := range row {
+					row[i] += inBase2(g.MaskF32[at])
+					at += step
+				}
 			default:
 				at := b*g.MaskStride[0] + head*g.MaskStride[1] + q0*g.MaskStride[2] + k*g.MaskStride[3]
 				for i := range row {
-					switch m := at + i*g.MaskStride[2]; {
-					case g.Mask == MaskBias:
-						row[i] += inBase2(g.MaskF32[m])
-					case g.MaskBool != nil && g.MaskBool[m] == 0, g.MaskBool == nil && g.MaskF32[m] < 0.5:
+					m := at + i*g.MaskStride[2]
+					if g.MaskBool != nil && g.MaskBool[m] == 0 || g.MaskBool == nil && g.MaskF32[m] < 0.5 {
 						row[i] = minusInf
 					}
 				}

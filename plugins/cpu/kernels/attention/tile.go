@@ -94,7 +94,7 @@ type attnTile struct {
 	mNew   []float32 // [nr] m with the current tile
 	alpha  []float32 // [nr] 2^(m - mNew)
 	junk   []float32 // [nr] results that nothing reads
-	zeros  []float32 // [dv]
+	zeros  []float32 // [dv], or [nr, dv] of short rows
 
 	outliers []outlier // see setAside
 }
@@ -129,7 +129,11 @@ func (a *attnTile) init(s *isa.Set, sc *pool.Scratch, precision product.Precisio
 		a.power = sc.Floats(way.Depth(t)*nr + product.Spill)
 	}
 	a.mNew, a.alpha, a.junk = sc.Floats(nr), sc.Floats(nr), sc.Floats(nr)
-	a.zeros = sc.Floats(dv)
+	zeros := dv
+	if dv <= shortRow {
+		zeros = nr * dv
+	}
+	a.zeros = sc.Floats(zeros)
 	clear(a.zeros)
 	clear(a.o)
 	clear(a.l)

@@ -75,8 +75,8 @@ func TestSpin(t *testing.T) {
 
 // TestHostSpin checks that the host spins on a processor of its own only for runs that take no other one.
 func TestHostSpin(t *testing.T) {
-	for last, want := range map[time.Duration][2]bool{0: {true, true}, 49 * time.Microsecond: {true, true},
-		50 * time.Microsecond: {false, true}, 2 * time.Millisecond: {false, true}, 3 * time.Millisecond: {}} {
+	for last, want := range map[time.Duration][2]bool{0: {true, true}, 299 * time.Microsecond: {true, true},
+		300 * time.Microsecond: {false, true}, 2 * time.Millisecond: {false, true}, 3 * time.Millisecond: {}} {
 		if got := [2]bool{wire.HostSpin(last, false) > 0, wire.HostSpin(last, true) > 0}; got != want {
 			t.Errorf("after %v: spins on a processor %v, on a GPU %v; want %v", last, got[0], got[1], want)
 		}

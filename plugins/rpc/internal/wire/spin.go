@@ -9,12 +9,13 @@ import (
 
 // Waking a process that is blocked on a message takes 10 to 50 us, and more on a virtual machine. That is significant
 // for runs of a millisecond, so both sides spin for a while before they block. If the device is the host's own
-// processors, spinning takes time from the computation. So the host spins only for runs that take less than briefRun,
-// and the backend only after short runs, those that take less than ShortRun.
+// processors, spinning may take time from the computation. So the host spins only for runs that take less than
+// briefRun, few of whose steps are divided among threads, and the backend only after short runs, those that take less
+// than ShortRun. If a brief run does use all processors, the host notices that and blocks; see crowd.
 const ShortRun = 3 * time.Millisecond
 
 // messageTime is the part of a run's time that is not spent in its steps.
-const briefRun, messageTime = 50 * time.Microsecond, 30 * time.Microsecond
+const briefRun, messageTime = 300 * time.Microsecond, 30 * time.Microsecond
 
 // HostSpin returns how long the host spins while a run takes place. last is the time of the last one, 0 before the
 // first. spare says whether the run leaves the host a processor.
