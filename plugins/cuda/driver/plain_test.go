@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/rlx-go/rlx/core/device"
@@ -137,25 +138,36 @@ func (c attentionCase) test(t *testing.T, on device.Backend, precision string) {
 	compareAttention(t, r, y, operands, precision)
 }
 
-// BenchmarkAttention times attention at bf16 by the device's clock, with and without the shaders that round operands.
+// BenchmarkAttention times attention by the device's clock, with and without the shaders that round operands or divide
+// them into terms.
 func BenchmarkAttention(b *testing.B) {
+	for _, precision := range []string{"bf16", "f32", "fma"} {
+		b.Run(precision, func(b *testing.B) { benchmarkAttention(b, precision) })
+	}
+}
+
+func benchmarkAttention(b *testing.B, precision string) {
 	for _, c := range []attentionCase{
 		{1, 5184, 5184, 16, 16, 64, op.BSE, op.MaskNone, 0, 0, dtype.F32, nil, false},
 		{1, 512, 512, 32, 8, 64, op.BSE, op.MaskCausal, 0, 0, dtype.BF16, nil, false},
 		{1, 4096, 4096, 32, 8, 64, op.BSE, op.MaskCausal, 0, 0, dtype.BF16, nil, false},
 		{1, 4096, 4096, 32, 8, 128, op.BSE, op.MaskCausal, 0, 0, dtype.BF16, nil, false},
 	} {
+		if precision == "f32" && c.d > 96 {
+			continue // as with fma
+		}
 		b.Run(fmt.Sprintf("%dx%dx%dx%dx%s", c.queries, c.keys, c.heads, c.d, c.mask), func(b *testing.B) {
 			rounding := 1
-			if c.keysType == dtype.F32 {
+			if c.keysType == dtype.F32 || precision == "f32" {
 				rounding = 3
 			}
 			var took [2]float64
 			for i, few := range []int{0, rounding} {
-				a := newAPI(openLibrary, cacheFolder())
-				a.few = few
+				if precision == "fma" && i == 1 {
+					continue
+				}
 				g, _ := c.graph()
-				r := loadOn(b, gpu.New(a), g, "bf16")
+				r := loadOn(b, gpu.New(timed(precision, few)), g, strings.Replace(precision, "fma", "f32", 1))
 				for _, n := range r.program.Graph.Inputs() {
 					r.set(n.Name, normal(rand.New(rand.NewPCG(1, 2)), n.Type))
 				}

@@ -12,9 +12,10 @@ const keysOfTile = 64
 
 // attentionText generates attention over q, k and v in 16 bits. A warp has 16 queries. Scores and weights stay in
 // registers (Dao, FlashAttention-2, 2023). It is that of attention if Plain is set, otherwise of grid_attention, whose
-// operands are packed as [groups][tokens][D], one after another.
+// operands are packed as [groups][tokens][width], one after another.
 type attentionText struct {
 	Type  dtype.DType // of q, k and v
+	Terms int         // of their values: three at f32, otherwise 1. See attention_terms.go.
 	Warps int
 	D     int // a multiple of 16, at most 128
 	Grid  gridText
@@ -32,8 +33,11 @@ var attentionFields = []string{"groups", "at", "part", "scale"}
 func (x attentionText) queries() int { return 16 * x.Warps }
 func (x attentionText) threads() int { return 32 * x.Warps }
 
+// width is the number of values of a row of an operand: D of each term.
+func (x attentionText) width() int { return x.D * x.Terms }
+
 // pitch is the size of a row in shared memory. With 16 bytes of padding, eight rows begin in different banks.
-func (x attentionText) pitch() int { return 2*x.D + 16 }
+func (x attentionText) pitch() int { return 2*x.width() + 16 }
 func (x attentionText) tile() int  { return keysOfTile * x.pitch() }
 func (x attentionText) shared() int {
 	n := x.operands()
@@ -48,7 +52,7 @@ func (x attentionText) operands() int { return max(4*x.tile(), x.queries()*x.pit
 
 // perProcessor is the number of blocks that should fit on a processor. Wide heads need more registers.
 func (x attentionText) perProcessor() int {
-	if x.D > 96 {
+	if x.D > 96 || x.exact() {
 		return 8 / x.Warps
 	}
 	return 16 / x.Warps
@@ -76,6 +80,8 @@ type attending struct {
 	row                   [2]attendingRow
 	columns               [2][4][2]string // terms of columns that are kept in registers
 	keyRow, valueRow      string          // offsets of the fragments of keys and values in a tile
+	idle                  string          // no query of the warp exists
+	check                 [2]string       // of a row: 0, or NaN if a score was not finite, see attention_repair.go
 }
 
 // rowsAt are the rows of an operand: where they begin, the bytes from one to the next, and their number, which are
@@ -114,6 +120,9 @@ func (x attentionText) text() string {
 	}
 	for i := range 2 {
 		g.most[i], g.total[i] = t.get("f", "mov.f32", "0fFF800000"), t.get("f", "mov.f32", "0f00000000")
+		if x.exact() {
+			g.check[i] = t.get("f", "mov.f32", "0f00000000")
+		}
 	}
 	g.loop()
 	g.finishRows()
@@ -140,15 +149,15 @@ func (g *attending) placeBlock() (number string) {
 func (g *attending) rowOfThread() string {
 	t := g.text
 	warp := t.get("r", "shr.u32", "%s, 5", g.tid)
-	row := t.get("r", "shr.u32", "%s, 2", g.lane)
-	t.add("mad.lo.u32 %s, %s, 16, %s", row, warp, row)
-	t.add("add.u32 %s, %s, %s", row, row, g.first)
-	return row
+	row := t.get("r", "mad.lo.u32", "%s, 16, %s", warp, g.first)
+	g.idle = t.get("p", "setp.ge.u32", "%s, %s", t.uniform(row), g.q.count)
+	inWarp := t.get("r", "shr.u32", "%s, 2", g.lane)
+	return t.get("r", "add.u32", "%s, %s", row, inWarp)
 }
 
 // copyRows starts to copy rows of an operand to shared memory. Rows past the end become zeros.
 func (g *attending) copyRows(from rowsAt, first string, rows int, to string) {
-	g.copyUnits(from, first, rows, g.D/8, g.pitch(), to)
+	g.copyUnits(from, first, rows, g.attentionText.width()/8, g.pitch(), to)
 }
 
 // copyUnits is copyRows for rows of a number of units of 16 bytes, pitch bytes from one to the next in shared memory.
@@ -201,7 +210,7 @@ func (g *attending) loadQueries() {
 	half := t.get("r", "shr.u32", "%s, 4", g.lane)
 	at := t.get("r", "mad.lo.u32", "%s, %d, %s", row, g.pitch(), g.base)
 	t.add("mad.lo.u32 %s, %s, 16, %s", at, half, at)
-	for k := range g.D / 16 {
+	for k := range g.attentionText.width() / 16 {
 		r := t.regs("r", 4)
 		t.add("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%s}, [%s+%d]", strings.Join(r, ", "), at, 32*k)
 		g.queries = append(g.queries, r...)
@@ -245,6 +254,8 @@ func (g *attending) loop() {
 	t.add("cp.async.commit_group")
 	t.add("cp.async.wait_group 1")
 	t.add("bar.sync 0")
+	skip := t.label()
+	t.add("@%s bra.uni %s", g.idle, skip)
 	g.multiplyKeys(now)
 	if g.Plain.On {
 		g.mask(number, col)
@@ -255,6 +266,7 @@ func (g *attending) loop() {
 		g.weighRow(i)
 	}
 	g.multiplyValues(now)
+	t.place(skip)
 	t.add("bar.sync 0")
 	swap := t.get("r", "mov.u32", "%s", now)
 	t.add("mov.u32 %s, %s", now, other)
@@ -275,6 +287,10 @@ func (g *attending) multiplyKeys(at string) {
 		t.add("mov.f32 %s, 0f00000000", r)
 	}
 	from := t.get("r", "add.u32", "%s, %s", at, g.keyRow)
+	if g.exact() {
+		g.multiplyKeyTerms(from)
+		return
+	}
 	for k := range g.D / 16 {
 		for pair := range keysOfTile / 16 {
 			b := t.regs("r", 4)
@@ -311,14 +327,15 @@ func (g *attending) weighRow(i int) {
 	none := t.get("p", "setp.eq.f32", "%s, 0fFF800000", most)
 	t.add("@%s mov.f32 %s, 0f00000000", none, base)
 	scale := t.get("f", "sub.f32", "%s, %s", g.most[i], base)
-	t.add("ex2.approx.ftz.f32 %s, %s", scale, scale)
+	t.add("%s %s, %s", g.exp2(), scale, scale)
 	t.add("mov.f32 %s, %s", g.most[i], most)
-	t.add("mul.f32 %s, %s, %s", g.total[i], g.total[i], scale)
+	total := t.get("f", "mov.f32", "0f00000000") // of the tile, so that few sums are rounded
 	for _, s := range scores {
 		t.add("sub.f32 %s, %s, %s", s, s, base)
-		t.add("ex2.approx.ftz.f32 %s, %s", s, s)
-		t.add("add.f32 %s, %s, %s", g.total[i], g.total[i], s)
+		t.add("%s %s, %s", g.exp2(), s, s)
+		t.add("add.f32 %s, %s, %s", total, total, s)
 	}
+	t.add("fma.rn.f32 %s, %s, %s, %s", g.total[i], g.total[i], scale, total)
 	for _, s := range ofRow(g.sums, i) {
 		t.add("mul.f32 %s, %s, %s", s, s, scale)
 	}
@@ -337,6 +354,10 @@ func (g *attending) acrossQuad(value, instruction string) {
 func (g *attending) multiplyValues(at string) {
 	t := g.text
 	from := t.get("r", "add.u32", "%s, %s", at, g.valueRow)
+	if g.exact() {
+		g.multiplyValueTerms(from)
+		return
+	}
 	for k := range keysOfTile / 16 {
 		var a []string
 		for _, pair := range []int{0, 2, 4, 6} {
@@ -357,11 +378,19 @@ func (g *attending) multiplyValues(at string) {
 // finishRows divides by the sums of weights and writes the results.
 func (g *attending) finishRows() {
 	t := g.text
-	for i, r := range g.row {
+	for i := range g.row {
 		g.acrossQuad(g.total[i], "add.f32")
 		inverse := t.get("f", "rcp.rn.f32", "%s", g.total[i])
 		none := t.get("p", "setp.eq.f32", "%s, 0f00000000", g.total[i])
 		t.add("@%s mov.f32 %s, 0f00000000", none, inverse)
+		for _, s := range ofRow(g.sums, i) {
+			t.add("mul.f32 %s, %s, %s", s, s, inverse)
+		}
+	}
+	if g.exact() {
+		g.repair()
+	}
+	for i, r := range g.row {
 		out := t.get("d", "mad.wide.u32", "%s, 8, %s", g.quad, r.out)
 		half := ""
 		if g.Rounded {
@@ -371,9 +400,6 @@ func (g *attending) finishRows() {
 		}
 		list := ofRow(g.sums, i)
 		for j := 0; j < len(list); j += 2 {
-			for _, s := range list[j:][:2] {
-				t.add("mul.f32 %s, %s, %s", s, s, inverse)
-			}
 			if !g.Only {
 				t.add("@%s st.global.v2.f32 [%s+%d], {%s, %s}", r.in, out, 16*j, list[j], list[j+1])
 			}

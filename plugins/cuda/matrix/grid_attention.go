@@ -27,14 +27,14 @@ var _ = register("grid_attention", func(d Device) (kernels.Own, bool) {
 			return g.begin + 3*g.part
 		},
 		ReadsRounded: func(n *ir.Node, l kernels.Limits) dtype.DType {
-			if g, ok := d.gridOf(n, l); ok {
+			if g, ok := d.gridOf(n, l); ok && !g.exact() {
 				return g.Type
 			}
 			return 0
 		},
 		WritesRounded: func(n *ir.Node, l kernels.Limits) bool {
-			_, ok := d.gridOf(n, l)
-			return ok
+			g, ok := d.gridOf(n, l)
+			return ok && !g.exact()
 		},
 	}, d.Capability >= 80
 })
@@ -51,19 +51,27 @@ type grid struct {
 
 const (
 	leastTokens = 64  // with fewer, tiles are mostly empty
-	mostDim     = 128 // of a head
 	manyTokens  = 512 // from which blocks have eight warps
 )
+
+// mostDim is the largest dim of a head. Terms of larger ones need too many registers.
+func mostDim(terms int) int64 {
+	if terms > 1 {
+		return 96
+	}
+	return 128
+}
 
 // gridOf returns the attention of a node, or false if it does not run on matrix units.
 func (d Device) gridOf(n *ir.Node, l kernels.Limits) (g grid, ok bool) {
 	a, isGrid := n.Attrs.(op.GridAttentionAttrs)
-	g.Type = narrow(l)
+	g.Type, g.Terms = d.attentionType(l)
 	if !isGrid || g.Type == 0 || n.Type.DType != dtype.F32 {
 		return g, false
 	}
 	s, err := a.Sizes(n.InTypes())
-	if err != nil || !s.B.IsStatic() || s.D%16 != 0 || s.D > mostDim || s.WH*s.WW < leastTokens || s.B.Const < 1 {
+	if err != nil || !s.B.IsStatic() || s.D%16 != 0 || s.D > mostDim(g.Terms) || s.WH*s.WW < leastTokens ||
+		s.B.Const < 1 {
 		return g, false
 	}
 	for _, x := range n.Operands() {
@@ -80,6 +88,10 @@ func (d Device) gridOf(n *ir.Node, l kernels.Limits) (g grid, ok bool) {
 		Heads: int(s.Heads)}
 	g.scale = float32(a.EffectiveScale(s.D) * math.Log2E)
 	g.windows = s.B.Const * s.NH * s.NW
+	work := g.windows * s.Heads * s.WH * s.WW * s.WH * s.WW * s.D * 2
+	if g.exact() && (work < d.least(true) || g.shared() > d.Shared) {
+		return g, false
+	}
 	if s.Positional {
 		g.Grid.Rel = true
 		g.begin = (4*g.windows*s.Heads*s.WH*s.WW*int64(g.Grid.pitch()) + 255) &^ 255
@@ -91,23 +103,23 @@ func (d Device) gridOf(n *ir.Node, l kernels.Limits) (g grid, ok bool) {
 			return g, false
 		}
 	}
-	g.part = 2 * g.windows * s.Heads * s.WH * s.WW * s.D
+	g.part = 2 * int64(g.Terms) * g.windows * s.Heads * s.WH * s.WW * s.D
 	return g, g.begin+3*g.part <= mostBytes
 }
 
 func (g grid) shaders() []kernels.Shader {
-	units := int(3 * g.part / 8)
+	units := int(3*g.part/8) / g.Terms
 	x0 := kernels.Binding{Name: "x0", Operand: 0, Vec: 4, DType: dtype.F32}
 	if g.rounded {
 		x0.Operand, x0.DType = kernels.RoundedIn, g.Type
 	}
 	pack := kernels.Shader{
-		Name: "windows", Body: packGridWGSL,
+		Name: "windows", Body: termsWGSL + packGridWGSL,
 		Consts: struct {
-			D      int
-			Grid   gridText
-			Padded bool
-		}{g.D, g.Grid, g.Grid.padded()},
+			D, Terms int
+			Grid     gridText
+			Padded   bool
+		}{g.D, g.Terms, g.Grid, g.Grid.padded()},
 		Bindings: []kernels.Binding{x0, {Name: "x1", Operand: 1, Vec: 4, DType: dtype.F32},
 			{Name: "y", Operand: kernels.Scratch, Vec: 4, DType: g.Type}},
 		Fields: []string{"units", "windows", "begin"},
@@ -149,7 +161,7 @@ func (g grid) shaders() []kernels.Shader {
 }
 
 func (g grid) related(axis int) relText {
-	return relText{Type: g.Type, D: g.D, Axis: axis, Grid: g.Grid}
+	return relText{Type: g.Type, Terms: g.Terms, D: g.D, Axis: axis, Grid: g.Grid}
 }
 
 // relate returns the shader for the relative position terms along an axis.

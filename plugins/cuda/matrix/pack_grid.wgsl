@@ -1,5 +1,5 @@
 // Rounds q, k and v of attention in windows to 16 bits: [part][window and head][token][dim]. An invocation writes four
-// values.
+// values. Terms lie as in pack_attention.wgsl.
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
         @builtin(local_invocation_index) local: u32) {
@@ -30,5 +30,5 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
 {{- else}}
   v = x04(place * {{mul 3 (mul $g.Heads $quads)}}u + at);
 {{- end}}
-  y4_put(P.begin + id, v);
+{{- template "row" .}}
 }
