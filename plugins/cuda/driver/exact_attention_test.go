@@ -181,19 +181,20 @@ var exactAttentions = []exactAttention{
 
 // TestInterpretedExactAttention runs attention at f32 on the interpreter.
 func TestInterpretedExactAttention(t *testing.T) {
-	for i, c := range exactAttentions {
-		d := []matrix.Device{withMMA, withWGMMA}[i%2]
+	for _, d := range []matrix.Device{withMMA, withWGMMA} {
 		d.Small = true
-		used := false
-		on := interpreted(d, func(text string) string {
-			used = used || strings.Contains(text, "mma")
-			return text
-		})
-		t.Run(c.String(), func(t *testing.T) {
-			if c.test(t, on); !used {
-				t.Error("no kernel for matrix units was used")
-			}
-		})
+		for _, c := range exactAttentions {
+			used := false
+			on := interpreted(d, func(text string) string {
+				used = used || strings.Contains(text, "mma")
+				return text
+			})
+			t.Run(fmt.Sprint(d.Capability, c), func(t *testing.T) {
+				if c.test(t, on); !used {
+					t.Error("no kernel for matrix units was used")
+				}
+			})
+		}
 	}
 }
 

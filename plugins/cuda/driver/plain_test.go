@@ -12,6 +12,7 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
 	"github.com/rlx-go/rlx/core/tensor"
+	"github.com/rlx-go/rlx/plugins/cuda/matrix"
 	"github.com/rlx-go/rlx/plugins/internal/gpu"
 )
 
@@ -56,7 +57,14 @@ func TestAttention(t *testing.T) {
 
 // TestInterpretedAttention runs attention on the interpreter, which reports races and copies that are not waited for.
 func TestInterpretedAttention(t *testing.T) {
-	on := interpreted(withMMA, func(text string) string { return text })
+	for _, d := range []matrix.Device{withMMA, withWGMMA} {
+		t.Run(fmt.Sprint(d.Capability), func(t *testing.T) {
+			testInterpretedAttention(t, interpreted(d, strings.Clone))
+		})
+	}
+}
+
+func testInterpretedAttention(t *testing.T, on device.Backend) {
 	for i, c := range attentionCases {
 		p := halves[i%2]
 		t.Run(fmt.Sprintf("%s/%+v", p, c), func(t *testing.T) { c.test(t, on, p) })

@@ -75,7 +75,8 @@ func (d Device) attentionOf(n *ir.Node, l kernels.Limits) (x attention, ok bool)
 	}
 	x.least, x.Rounded, x.Only = least[0], l.Rounds != 0, l.RoundsOnly
 	x.Warps, x.D = 4, int(s.D)
-	if most[1] >= manyQueries || x.exact() && most[1] >= manyTokens && 4*x.tile() <= d.Shared {
+	x.Group = x.groupKernel(d)
+	if most[1] >= manyQueries && !x.Group {
 		x.Warps = 8
 	}
 	if !x.suits(d, int64(most[0])*int64(most[1])*int64(most[2])*s.H*s.D*2) {

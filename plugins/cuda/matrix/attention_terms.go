@@ -9,7 +9,10 @@ import (
 
 // Attention at f32 divides queries, keys, values, weights and the vectors of relative positions into terms, as
 // products do (see terms_text.go). A score is a sum over a head's dim, and the results of a tile are sums over its
-// keys: both are short, so each has registers of its own for the three groups of the same scale.
+// keys: both are short, so each has registers of its own for products of the same size.
+//
+// Unlike those of products, terms are not multiplied by powers of two, so that all products can be added to the same
+// sums. That costs values below 2^-110 their last bits: the error is at most 2^-134.
 
 // attentionType returns the type of the operands of attention and the number of their terms: 0 and 0 if there are no
 // units for a precision. At tf32, attention is as at f32. Kernels with fma are faster where bf16 is less than six times
@@ -45,7 +48,7 @@ func (t *text) termProducts(steps int, a, b func(term, step int) []string) []str
 		}
 		return out
 	}
-	sums := [3][]string{nil, zeros(), zeros()} // by scale: 1, 2^-8 and 2^-16
+	sums := [3][]string{nil, zeros(), zeros()} // by the size of the products: 1, 2^-8 and 2^-16
 	var parts [][]string                       // of first terms
 	for k := range steps {
 		if k%termSteps == 0 {
@@ -63,9 +66,7 @@ func (t *text) termProducts(steps int, a, b func(term, step int) []string) []str
 	}
 	out := sums[2]
 	for i, r := range out {
-		t.add("fma.rn.f32 %s, %s, 0f3B800000, %s", r, r, sums[1][i]) // 2^-8
-		t.add("fma.rn.f32 %s, %s, 0f3B800000, %s", r, r, parts[0][i])
-		for _, p := range parts[1:] {
+		for _, p := range append([][]string{sums[1]}, parts...) {
 			t.add("add.f32 %s, %s, %s", r, r, p[i])
 		}
 	}
@@ -96,17 +97,11 @@ func (g *attending) multiplyKeyTerms(from string) {
 func (g *attending) multiplyValueTerms(from string) {
 	t := g.text
 	const steps = keysOfTile / 16
-	var weights [3][steps][]string
-	for k := range steps {
-		for _, pair := range []int{0, 2, 4, 6} {
-			for term, r := range t.terms(g.scores[8*k+pair:][:2]) {
-				weights[term][k] = append(weights[term][k], r)
-			}
-		}
-	}
+	g.makeWeights()
+	g.setWeights()
 	for pair := range g.D / 16 {
 		sums := t.termProducts(steps,
-			func(term, k int) []string { return weights[term][k] },
+			func(term, k int) []string { return g.left[term][k] },
 			func(term, k int) []string {
 				b := t.regs("r", 4)
 				t.add("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%s}, [%s+%d]", strings.Join(b, ", "), from,
@@ -121,10 +116,10 @@ func (g *attending) multiplyValueTerms(from string) {
 }
 
 // terms divides two values that are far from the largest into terms, each of which is a register.
-func (t *text) terms(values []string) (out [3]string) {
+func (t *text) terms(out, values []string) {
 	rest := []string{values[0], values[1]}
 	for i := range out {
-		out[i] = t.get("r", "cvt.rn.bf16x2.f32", "%s, %s", rest[1], rest[0])
+		t.add("cvt.rn.bf16x2.f32 %s, %s, %s", out[i], rest[1], rest[0])
 		if i == len(out)-1 {
 			break
 		}
@@ -133,10 +128,8 @@ func (t *text) terms(values []string) (out [3]string) {
 			t.add(instruction, bits, out[i])
 			term := t.get("f", "mov.b32", "%s", bits)
 			rest[e] = t.get("f", "sub.f32", "%s, %s", rest[e], term)
-			t.add("mul.f32 %s, %s, 0f43800000", rest[e], rest[e]) // 2^8
 		}
 	}
-	return out
 }
 
 // value returns a value pair of which an address has the first terms; the next terms lie apart bytes after.
@@ -148,7 +141,7 @@ func (t *text) value(load, at string, apart int) (out [2]string) {
 		for e, bits := range []string{word, high} {
 			v := t.get("f", "mov.b32", "%s", bits)
 			if term < 2 {
-				t.add("fma.rn.f32 %s, %s, 0f3B800000, %s", v, out[e], v)
+				t.add("add.f32 %s, %s, %s", v, out[e], v)
 			}
 			out[e] = v
 		}
@@ -173,10 +166,9 @@ func (t *text) nearest(value string) string {
 	return out
 }
 
-// rest returns what a value has beyond its first term, times 2^8: 0 if it is not finite.
+// rest returns what a value has beyond its first term: 0 if it is not finite.
 func (t *text) rest(value string) string {
 	out := t.get("f", "sub.f32", "%s, %s", value, t.nearest(value))
-	t.add("mul.f32 %s, %s, 0f43800000", out, out)
 	t.add("@!%s mov.f32 %s, 0f00000000", t.finite(value), out)
 	return out
 }

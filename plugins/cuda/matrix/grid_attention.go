@@ -80,10 +80,8 @@ func (d Device) gridOf(n *ir.Node, l kernels.Limits) (g grid, ok bool) {
 		}
 	}
 	g.Rounded, g.Only, g.rounded = l.Rounds != 0, l.RoundsOnly, l.Rounded
-	g.Warps, g.D = 4, int(s.D)
-	if s.WH*s.WW >= manyTokens {
-		g.Warps = 8
-	}
+	g.D, g.Group = int(s.D), g.groupKernel(d)
+	g.Warps = g.warpsFor(s)
 	g.Grid = gridText{GH: int(s.GH), GW: int(s.GW), WH: int(s.WH), WW: int(s.WW), NH: int(s.NH), NW: int(s.NW),
 		Heads: int(s.Heads)}
 	g.scale = float32(a.EffectiveScale(s.D) * math.Log2E)
@@ -107,8 +105,17 @@ func (d Device) gridOf(n *ir.Node, l kernels.Limits) (g grid, ok bool) {
 	return g, g.begin+3*g.part <= mostBytes
 }
 
+// warpsFor returns the number of warps of a block. Several blocks of a warpgroup are better than one of two, unless the
+// memory for terms suffices only for one.
+func (g grid) warpsFor(s op.GridShape) int {
+	if s.WH*s.WW >= manyTokens && (!g.Group || g.exact() && s.Positional) {
+		return 8
+	}
+	return 4
+}
+
 func (g grid) shaders() []kernels.Shader {
-	units := int(3*g.part/8) / g.Terms
+	units := int(3*g.part/16) / g.Terms
 	x0 := kernels.Binding{Name: "x0", Operand: 0, Vec: 4, DType: dtype.F32}
 	if g.rounded {
 		x0.Operand, x0.DType = kernels.RoundedIn, g.Type
@@ -118,16 +125,17 @@ func (g grid) shaders() []kernels.Shader {
 		Consts: struct {
 			D, Terms int
 			Grid     gridText
+			Windows  int64
 			Padded   bool
-		}{g.D, g.Terms, g.Grid, g.Grid.padded()},
+		}{g.D, g.Terms, g.Grid, g.windows, g.Grid.padded()},
 		Bindings: []kernels.Binding{x0, {Name: "x1", Operand: 1, Vec: 4, DType: dtype.F32},
 			{Name: "y", Operand: kernels.Scratch, Vec: 4, DType: g.Type}},
-		Fields: []string{"units", "windows", "begin"},
+		Fields: []string{"units", "begin"},
 		Params: func(c *kernels.Call) []uint32 {
 			if empty(c) {
 				return nil
 			}
-			return []uint32{uint32(units), uint32(g.windows), uint32(g.begin / 8)}
+			return []uint32{uint32(units), uint32(g.begin / 8)}
 		},
 		Groups: func(*kernels.Call) int { return ceilDiv(units, 256) },
 	}

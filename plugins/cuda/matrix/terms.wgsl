@@ -26,8 +26,11 @@ fn rest(x: f32) -> f32 {
   y4_put(P.begin + row * P.quads + quad, v);
 {{- else}}
   let to = P.begin + (row * P.quads + quad / 16u * 16u) * {{.C.Terms}}u + quad % 16u;
-  let next = 16u;
-{{- template "terms" .}}
+  y4_put(to, vec4<f32>(bf16(v.x), bf16(v.y), bf16(v.z), bf16(v.w)));
+{{- range $i := seq .C.Terms}}{{if $i}}
+  v = vec4<f32>(rest(v.x), rest(v.y), rest(v.z), rest(v.w));
+  y4_put(to + {{mul 16 $i}}u, vec4<f32>(bf16(v.x), bf16(v.y), bf16(v.z), bf16(v.w)));
+{{- end}}{{end}}
 {{- end}}
 {{- end}}
 {{- define "row"}}{{/* v is unit d of row id / quads of an attention's operand */}}
@@ -36,13 +39,10 @@ fn rest(x: f32) -> f32 {
 {{- else}}
   let next = {{div .C.D 4}}u;
   let to = P.begin + id / next * {{.C.Terms}}u * next + d;
-{{- template "terms" .}}
-{{- end}}
-{{- end}}
-{{- define "terms"}}{{/* v is written to unit "to", and its further terms each "next" units after the one before */}}
   y4_put(to, vec4<f32>(bf16(v.x), bf16(v.y), bf16(v.z), bf16(v.w)));
 {{- range $i := seq .C.Terms}}{{if $i}}
-  v = vec4<f32>(rest(v.x), rest(v.y), rest(v.z), rest(v.w));
+  v = vec4<f32>(rest(v.x), rest(v.y), rest(v.z), rest(v.w)) * 0.00390625;
   y4_put(to + {{$i}}u * next, vec4<f32>(bf16(v.x), bf16(v.y), bf16(v.z), bf16(v.w)));
 {{- end}}{{end}}
+{{- end}}
 {{- end}}
