@@ -1,7 +1,6 @@
 package matrix
 
 import (
-	_ "embed"
 	"math"
 
 	"github.com/rlx-go/rlx/core/dtype"
@@ -9,9 +8,6 @@ import (
 	"github.com/rlx-go/rlx/core/op"
 	"github.com/rlx-go/rlx/plugins/internal/gpu/kernels"
 )
-
-//go:embed pack_grid.wgsl
-var packGridWGSL string
 
 var _ = register("grid_attention", func(d Device) (kernels.Own, bool) {
 	return kernels.Own{
@@ -115,30 +111,7 @@ func (g grid) warpsFor(s op.GridShape) int {
 }
 
 func (g grid) shaders() []kernels.Shader {
-	units := int(3*g.part/16) / g.Terms
-	x0 := kernels.Binding{Name: "x0", Operand: 0, Vec: 4, DType: dtype.F32}
-	if g.rounded {
-		x0.Operand, x0.DType = kernels.RoundedIn, g.Type
-	}
-	pack := kernels.Shader{
-		Name: "windows", Body: termsWGSL + packGridWGSL,
-		Consts: struct {
-			D, Terms int
-			Grid     gridText
-			Windows  int64
-			Padded   bool
-		}{g.D, g.Terms, g.Grid, g.windows, g.Grid.padded()},
-		Bindings: []kernels.Binding{x0, {Name: "x1", Operand: 1, Vec: 4, DType: dtype.F32},
-			{Name: "y", Operand: kernels.Scratch, Vec: 4, DType: g.Type}},
-		Fields: []string{"units", "begin"},
-		Params: func(c *kernels.Call) []uint32 {
-			if empty(c) {
-				return nil
-			}
-			return []uint32{uint32(units), uint32(g.begin / 8)}
-		},
-		Groups: func(*kernels.Call) int { return ceilDiv(units, 256) },
-	}
+	pack := g.pack()
 	blocks := g.blocks(int(g.windows)*g.Grid.Heads, g.Grid.tokens())
 	bindings := []kernels.Binding{{Name: "packed", Operand: kernels.Scratch, DType: dtype.U32},
 		{Name: "y", Operand: kernels.Out, DType: dtype.F32}}
@@ -166,6 +139,32 @@ func (g grid) shaders() []kernels.Shader {
 		return []kernels.Shader{pack, attend}
 	}
 	return []kernels.Shader{pack, g.relate(0), g.relate(1), attend}
+}
+
+// pack returns the shader that writes the operands to scratch memory.
+func (g grid) pack() kernels.Shader {
+	x := packText{Type: g.Type, Terms: g.Terms, D: g.D, Grid: g.Grid, Windows: g.windows, Rounded: g.rounded}
+	bindings := []kernels.Binding{{Name: "x0", Operand: 0, DType: dtype.F32},
+		{Name: "x1", Operand: 1, DType: dtype.F32}, {Name: "y", Operand: kernels.Scratch, DType: dtype.U32}}
+	if g.rounded {
+		bindings[0].Operand, bindings[0].DType = kernels.RoundedIn, g.Type
+	}
+	return kernels.Shader{
+		Name: "windows", Consts: x, Bindings: bindings, Fields: packFields,
+		Source: func(views []kernels.View) (string, error) {
+			var err error
+			x := x
+			x.Skips, err = skips(bindings, views)
+			return x.text(), err
+		},
+		Params: func(c *kernels.Call) []uint32 {
+			if empty(c) {
+				return nil
+			}
+			return []uint32{uint32(x.units()), uint32(g.begin / 16)}
+		},
+		Groups: func(*kernels.Call) int { return ceilDiv(x.units(), packThreads) },
+	}
 }
 
 func (g grid) related(axis int) relText {
