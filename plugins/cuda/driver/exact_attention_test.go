@@ -104,65 +104,78 @@ func (c exactAttention) isValue(name string, i int) bool {
 	return name == "v"
 }
 
-// errors returns the result's largest error and the root of the mean square, as parts of the sum of the magnitudes of
+// exactErrors are a result's largest error and the root of the mean square, as parts of the sum of the magnitudes of
 // weighted values. wrong describes the first element that should be finite and is not, or the other way round.
-func (c exactAttention) errors(t *testing.T, on device.Backend) (largest, mean float64, wrong string) {
+type exactErrors struct {
+	largest, mean float64
+	wrong         string
+}
+
+// errors returns the errors of devices.
+func (c exactAttention) errors(t *testing.T, on ...device.Backend) (out []exactErrors) {
 	t.Helper()
 	g, y := c.graph()
-	r := loadOn(t, on, g, "f32")
-	in := c.inputs(r)
-	var operands, magnitudes []*tensor.Array
-	for _, x := range y.In {
+	var in map[string]*tensor.Array
+	var results []*tensor.Array
+	for _, b := range on {
+		r := loadOn(t, b, g, "f32")
+		in = c.inputs(r)
+		for name, a := range in {
+			r.set(name, a)
+		}
+		results = append(results, r.run(t))
+	}
+	operands, magnitudes := make([]*tensor.Array, len(y.In)), make([]*tensor.Array, len(y.In))
+	for k, x := range y.In {
 		if x == nil {
-			operands, magnitudes = append(operands, nil), append(magnitudes, nil)
 			continue
 		}
-		a := in[x.Name]
-		r.set(x.Name, a)
-		abs := *a
-		abs.Floats = slices.Clone(a.Floats)
-		for i, v := range abs.Floats {
+		a := *in[x.Name]
+		operands[k], a.Floats = in[x.Name], slices.Clone(a.Floats)
+		for i, v := range a.Floats {
 			if c.isValue(x.Name, i) {
-				abs.Floats[i] = math.Abs(v)
+				a.Floats[i] = math.Abs(v)
 			}
 		}
-		operands, magnitudes = append(operands, a), append(magnitudes, &abs)
+		magnitudes[k] = &a
 	}
-	want, all := tensor.NewArray(dtype.F32, y.Type.Shape.Eval(nil)...), tensor.NewArray(dtype.F32,
-		y.Type.Shape.Eval(nil)...)
-	for _, e := range []struct {
-		in  []*tensor.Array
-		out *tensor.Array
-	}{{operands, want}, {magnitudes, all}} {
-		if err := y.Op.Eval(y.Attrs, e.in, e.out); err != nil {
+	shape := y.Type.Shape.Eval(nil)
+	want, all := tensor.NewArray(dtype.F32, shape...), tensor.NewArray(dtype.F32, shape...)
+	for _, err := range []error{y.Op.Eval(y.Attrs, operands, want), y.Op.Eval(y.Attrs, magnitudes, all)} {
+		if err != nil {
 			t.Fatal(err)
 		}
 	}
 	finite := func(x float64) bool { return x-x == 0 }
-	for i, got := range r.run(t).Floats {
-		w := want.Floats[i]
-		if !finite(w) || !finite(got) || all.Floats[i] == 0 {
-			if got != w && !(math.IsNaN(got) && math.IsNaN(w)) && wrong == "" {
-				wrong = fmt.Sprintf("y[%d] is %v; want %v", i, got, w)
+	for _, result := range results {
+		var e exactErrors
+		for i, got := range result.Floats {
+			w := want.Floats[i]
+			if !finite(w) || !finite(got) || all.Floats[i] == 0 {
+				if got != w && !(math.IsNaN(got) && math.IsNaN(w)) && e.wrong == "" {
+					e.wrong = fmt.Sprintf("y[%d] is %v; want %v", i, got, w)
+				}
+				continue
 			}
-			continue
+			part := math.Abs(got-w) / all.Floats[i]
+			e.largest, e.mean = max(e.largest, part), e.mean+part*part
 		}
-		part := math.Abs(got-w) / all.Floats[i]
-		largest, mean = max(largest, part), mean+part*part
+		e.mean = math.Sqrt(e.mean / float64(len(want.Floats)))
+		out = append(out, e)
 	}
-	return largest, math.Sqrt(mean / float64(len(want.Floats))), wrong
+	return out
 }
 
 // test compares with the definition in float64.
 func (c exactAttention) test(t *testing.T, on device.Backend) {
-	largest, mean, wrong := c.errors(t, on)
-	t.Logf("largest error %.3g, mean %.3g", largest, mean)
-	if wrong != "" {
-		t.Error(wrong)
+	e := c.errors(t, on)[0]
+	t.Logf("largest error %.3g, mean %.3g", e.largest, e.mean)
+	if e.wrong != "" {
+		t.Error(e.wrong)
 	}
-	if largest > 0x1p-18 || mean > 0x1p-22 {
+	if e.largest > 0x1p-18 || e.mean > 0x1p-22 {
 		t.Errorf("the largest error is %.3g of the magnitudes, and %.3g in the mean; want at most 2^-18 and 2^-22",
-			largest, mean)
+			e.largest, e.mean)
 	}
 }
 
@@ -212,14 +225,14 @@ func TestExactAttention(t *testing.T) {
 		{grid: gridCase{1, 40, 37, 14, 2, 80, true}, spread: 40},
 	}, exactAttentions...) {
 		t.Run(c.String(), func(t *testing.T) {
-			largest, mean, wrong := c.errors(t, gpu.New(small))
-			if wrong != "" {
-				t.Error(wrong)
+			list := c.errors(t, gpu.New(small), gpu.New(fma))
+			e, before := list[0], list[1]
+			if e.wrong != "" {
+				t.Error(e.wrong)
 			}
-			before, beforeMean, _ := c.errors(t, gpu.New(fma))
-			t.Logf("largest error %.3g, mean %.3g; with fma %.3g, %.3g", largest, mean, before, beforeMean)
-			if largest > before && !c.special {
-				t.Errorf("the largest error is %.3g of the magnitudes; with fma it is %.3g", largest, before)
+			t.Logf("largest error %.3g, mean %.3g; with fma %.3g, %.3g", e.largest, e.mean, before.largest, before.mean)
+			if e.largest > before.largest && !c.special {
+				t.Errorf("the largest error is %.3g of the magnitudes; with fma it is %.3g", e.largest, before.largest)
 			}
 		})
 	}
