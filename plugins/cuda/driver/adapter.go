@@ -38,8 +38,9 @@ type api struct {
 	cache string // folder of machine code; empty for none
 
 	// Tests set these.
-	few  int          // gpu.Limits.Shaders
-	tile *matrix.Tile // of products; nil for the kernels' choice
+	few   int          // gpu.Limits.Shaders
+	tile  *matrix.Tile // of products; nil for the kernels' choice
+	small bool         // matrix.Device.Small
 	// changes what devices say
 	change func(l *gpu.Limits)
 
@@ -188,7 +189,8 @@ func (a *api) describe(l library, i, version int32) (*adapter, error) {
 		Features: []string{fmt.Sprintf("compute capability %d.%d", values[0], values[1]),
 			fmt.Sprintf("%d processors", values[2]), "CUDA " + d.cuda()}}
 	runtime.KeepAlive(name)
-	d.matrix = matrix.Device{Capability: capability, Processors: int(values[2]), Shared: int(values[3]), Tile: a.tile}
+	d.matrix = matrix.Device{Capability: capability, Processors: int(values[2]), Shared: int(values[3]), Tile: a.tile,
+		Small: a.small}
 	d.limits = gpu.Limits{
 		// shaders compute offsets in 32 bits
 		Binding: maxBinding, Buffer: 1 << 46, Bindings: 256, Groups: maxGroups, Clock: true, Keeps: true,

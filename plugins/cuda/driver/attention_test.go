@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/rlx-go/rlx/core/device"
@@ -34,8 +35,9 @@ func TestGridAttention(t *testing.T) {
 	}
 }
 
-func (c gridCase) test(t *testing.T, on device.Backend, precision string) {
-	g := ir.NewGraph("grid")
+// graph returns a graph of the attention and its inputs.
+func (c gridCase) graph() (g *ir.Graph, y *ir.Node) {
+	g = ir.NewGraph("grid")
 	width := int64(3 * c.heads * c.d)
 	typ := func(dims ...int64) ir.Type { return ir.TypeOf(dtype.F32, dims...) }
 	qkv := op.Input(g, "qkv", typ(int64(c.batch), int64(c.gh), int64(c.gw), width))
@@ -48,8 +50,13 @@ func (c gridCase) test(t *testing.T, on device.Backend, precision string) {
 		}
 		rh, rw = op.Input(g, "rh", typ(h, h, int64(c.d))), op.Input(g, "rw", typ(w, w, int64(c.d)))
 	}
-	y := g.Add(op.GridAttentionDef, op.GridAttentionAttrs{Heads: c.heads, Window: c.window}, qkv, pad, rh, rw)
+	y = g.Add(op.GridAttentionDef, op.GridAttentionAttrs{Heads: c.heads, Window: c.window}, qkv, pad, rh, rw)
 	g.Return("y", y)
+	return g, y
+}
+
+func (c gridCase) test(t *testing.T, on device.Backend, precision string) {
+	g, y := c.graph()
 	r := loadOn(t, on, g, precision)
 	rng := rand.New(rand.NewPCG(uint64(c.d), uint64(c.gw)))
 	in := make([]*tensor.Array, 4)
@@ -98,11 +105,12 @@ func compareAttention(t *testing.T, r *graphRun, y *ir.Node, in []*tensor.Array,
 	}
 }
 
-// BenchmarkGridAttention times the attention of ViT-B's encoder at bf16 by the device's clock, with the first shaders
-// alone: the rounding of q, k and v, and the terms for relative positions.
+// BenchmarkGridAttention times the attention of ViT-B's encoder by the device's clock, with the first shaders alone:
+// the rounding of q, k and v or their terms, and the terms for relative positions. With fma, there are two shaders.
 func BenchmarkGridAttention(b *testing.B) {
-	for _, window := range []int64{0, 14} {
-		b.Run(fmt.Sprint("window", window), func(b *testing.B) {
+	for i := range 6 {
+		window, precision := int64(i%2*14), []string{"bf16", "f32", "fma"}[i/2]
+		b.Run(fmt.Sprint(precision, "/window", window), func(b *testing.B) {
 			const side, heads, d = 64, 12, 64
 			g := ir.NewGraph("grid")
 			typ := func(dims ...int64) ir.Type { return ir.TypeOf(dtype.F32, dims...) }
@@ -114,10 +122,12 @@ func BenchmarkGridAttention(b *testing.B) {
 				op.Input(g, "qkv", typ(1, side, side, 3*heads*d)), op.Input(g, "pad", typ(3*heads*d)),
 				op.Input(g, "rh", typ(w, w, d)), op.Input(g, "rw", typ(w, w, d))))
 			before := 0.0
-			for i, name := range []string{"rounding", "rows", "columns", "attention"} {
-				a := newAPI(openLibrary, cacheFolder())
-				a.few = i + 1
-				r := loadOn(b, gpu.New(a), g, "bf16")
+			names := []string{"rounding", "rows", "columns", "attention"}
+			if precision == "fma" {
+				names = []string{"terms", "attention"}
+			}
+			for i, name := range names {
+				r := loadOn(b, gpu.New(timed(precision, i+1)), g, strings.Replace(precision, "fma", "f32", 1))
 				rng := rand.New(rand.NewPCG(1, 2))
 				for _, n := range r.program.Graph.Inputs() {
 					x := tensor.NewArray(dtype.F32, n.Type.Shape.Eval(nil)...)
@@ -134,4 +144,15 @@ func BenchmarkGridAttention(b *testing.B) {
 			b.ReportMetric(0, "ns/op")
 		})
 	}
+}
+
+// timed returns a device on which only the first shaders of a program run, if few is not 0. Precision fma is f32
+// without kernels for matrix units.
+func timed(precision string, few int) *api {
+	a := newAPI(openLibrary, cacheFolder())
+	a.few = few
+	if precision == "fma" {
+		a.change = withoutMatrix
+	}
+	return a
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/rlx-go/rlx/core/device"
@@ -11,6 +12,7 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
 	"github.com/rlx-go/rlx/core/tensor"
+	"github.com/rlx-go/rlx/plugins/cuda/matrix"
 	"github.com/rlx-go/rlx/plugins/internal/gpu"
 )
 
@@ -55,7 +57,14 @@ func TestAttention(t *testing.T) {
 
 // TestInterpretedAttention runs attention on the interpreter, which reports races and copies that are not waited for.
 func TestInterpretedAttention(t *testing.T) {
-	on := interpreted(withMMA, func(text string) string { return text })
+	for _, d := range []matrix.Device{withMMA, withWGMMA} {
+		t.Run(fmt.Sprint(d.Capability), func(t *testing.T) {
+			testInterpretedAttention(t, interpreted(d, strings.Clone))
+		})
+	}
+}
+
+func testInterpretedAttention(t *testing.T, on device.Backend) {
 	for i, c := range attentionCases {
 		p := halves[i%2]
 		t.Run(fmt.Sprintf("%s/%+v", p, c), func(t *testing.T) { c.test(t, on, p) })
@@ -137,25 +146,36 @@ func (c attentionCase) test(t *testing.T, on device.Backend, precision string) {
 	compareAttention(t, r, y, operands, precision)
 }
 
-// BenchmarkAttention times attention at bf16 by the device's clock, with and without the shaders that round operands.
+// BenchmarkAttention times attention by the device's clock, with and without the shaders that round operands or divide
+// them into terms.
 func BenchmarkAttention(b *testing.B) {
+	for _, precision := range []string{"bf16", "f32", "fma"} {
+		b.Run(precision, func(b *testing.B) { benchmarkAttention(b, precision) })
+	}
+}
+
+func benchmarkAttention(b *testing.B, precision string) {
 	for _, c := range []attentionCase{
 		{1, 5184, 5184, 16, 16, 64, op.BSE, op.MaskNone, 0, 0, dtype.F32, nil, false},
 		{1, 512, 512, 32, 8, 64, op.BSE, op.MaskCausal, 0, 0, dtype.BF16, nil, false},
 		{1, 4096, 4096, 32, 8, 64, op.BSE, op.MaskCausal, 0, 0, dtype.BF16, nil, false},
 		{1, 4096, 4096, 32, 8, 128, op.BSE, op.MaskCausal, 0, 0, dtype.BF16, nil, false},
 	} {
+		if precision == "f32" && c.d > 96 {
+			continue // as with fma
+		}
 		b.Run(fmt.Sprintf("%dx%dx%dx%dx%s", c.queries, c.keys, c.heads, c.d, c.mask), func(b *testing.B) {
 			rounding := 1
-			if c.keysType == dtype.F32 {
+			if c.keysType == dtype.F32 || precision == "f32" {
 				rounding = 3
 			}
 			var took [2]float64
 			for i, few := range []int{0, rounding} {
-				a := newAPI(openLibrary, cacheFolder())
-				a.few = few
+				if precision == "fma" && i == 1 {
+					continue
+				}
 				g, _ := c.graph()
-				r := loadOn(b, gpu.New(a), g, "bf16")
+				r := loadOn(b, gpu.New(timed(precision, few)), g, strings.Replace(precision, "fma", "f32", 1))
 				for _, n := range r.program.Graph.Inputs() {
 					r.set(n.Name, normal(rand.New(rand.NewPCG(1, 2)), n.Type))
 				}

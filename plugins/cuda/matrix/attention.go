@@ -16,20 +16,20 @@ var packAttentionWGSL string
 var _ = register("attention", func(d Device) (kernels.Own, bool) {
 	return kernels.Own{
 		Shaders: func(n *ir.Node, l kernels.Limits) []kernels.Shader {
-			a, ok := attentionOf(n, l)
+			a, ok := d.attentionOf(n, l)
 			if !ok {
 				return nil
 			}
 			return a.shaders()
 		},
 		Scratch: func(n *ir.Node, l kernels.Limits) int64 {
-			a, _ := attentionOf(n, l)
+			a, _ := d.attentionOf(n, l)
 			return a.scratch
 		},
 		// with few queries, another kernel may run
 		WritesRounded: func(n *ir.Node, l kernels.Limits) bool {
-			a, ok := attentionOf(n, l)
-			return ok && a.least >= leastQueries
+			a, ok := d.attentionOf(n, l)
+			return ok && !a.exact() && a.least >= leastQueries
 		},
 	}, d.Capability >= 80
 })
@@ -54,25 +54,18 @@ const leastQueries = 16 // with fewer, tiles are mostly empty
 
 // attentionOf returns the attention of a node, or false if it does not run on matrix units: masks that are operands,
 // numbers of keys, sinks and sequences run on other kernels.
-func attentionOf(n *ir.Node, l kernels.Limits) (x attention, ok bool) {
+func (d Device) attentionOf(n *ir.Node, l kernels.Limits) (x attention, ok bool) {
 	a, isAttention := n.Attrs.(op.AttentionAttrs)
-	x.Type = narrow(l)
+	x.Type, x.Terms = d.attentionType(l)
 	if !isAttention || x.Type == 0 || n.Type.DType != dtype.F32 {
 		return x, false
 	}
 	x.attrs, x.node = a, n
 	s, err := a.Sizes(n.In[0].Type, n.In[1].Type, n.In[2].Type)
-	if err != nil || s.D != s.DV || s.D%16 != 0 || s.D > mostDim || !kernels.BeginsAt(n, 8) {
+	if err != nil || s.D != s.DV || s.D%16 != 0 || s.D > mostDim(x.Terms) || !kernels.BeginsAt(n, 8) {
 		return x, false
 	}
-	for _, i := range []int{op.AttentionMask, op.AttentionKVLen, op.AttentionSinks, op.AttentionSequence} {
-		if n.In[i] != nil {
-			return x, false
-		}
-	}
-	switch a.Mask {
-	case op.MaskNone, op.MaskCausal, op.MaskSliding:
-	default:
+	if !x.masks() {
 		return x, false
 	}
 	syms := n.Graph.Syms
@@ -82,13 +75,13 @@ func attentionOf(n *ir.Node, l kernels.Limits) (x attention, ok bool) {
 	}
 	x.least, x.Rounded, x.Only = least[0], l.Rounds != 0, l.RoundsOnly
 	x.Warps, x.D = 4, int(s.D)
-	if most[1] >= manyQueries {
+	x.Group = x.groupKernel(d)
+	if most[1] >= manyQueries && !x.Group {
 		x.Warps = 8
 	}
-	position := n.In[op.AttentionPosition]
-	x.Plain = plainText{On: true, Causal: a.Mask != op.MaskNone, Sliding: a.Mask == op.MaskSliding,
-		Softcap: a.Softcap != 0, Position: position != nil, Each: position != nil && position.Type.Rank() == 1}
-	x.Plain.Position = x.Plain.Position && x.Plain.Causal
+	if !x.suits(d, int64(most[0])*int64(most[1])*int64(most[2])*s.H*s.D*2) {
+		return x, false
+	}
 	for i, in := range n.In[:3] {
 		if x.parts[i], ok = x.part(i); !ok {
 			return x, false
@@ -99,13 +92,34 @@ func attentionOf(n *ir.Node, l kernels.Limits) (x attention, ok bool) {
 				rows = int64(most[0]) * s.H * int64(most[1])
 			}
 			x.parts[i].begin = x.scratch
-			x.scratch += halfBytes(rows * s.D)
+			x.scratch += halfBytes(rows * s.D * int64(x.Terms))
 		}
 		if numberOf(syms.Largest(in.Type.Shape)) > mostBytes/4 {
 			return x, false
 		}
 	}
 	return x, x.scratch <= mostBytes && 4*numberOf(syms.Largest(n.Type.Shape)) <= mostBytes
+}
+
+// suits reports whether a number of products of numbers is worth it at f32, and whether a block has the memory.
+func (x attention) suits(d Device, work int64) bool {
+	// text.tanh is not as precise as that of the kernels with fma
+	return !x.exact() || work >= d.least(true) && x.shared() <= d.Shared && !x.Plain.Softcap
+}
+
+// masks sets Plain. It returns false if the node decides otherwise which keys a query sees.
+func (x *attention) masks() bool {
+	n, a := x.node, x.attrs
+	for _, i := range []int{op.AttentionMask, op.AttentionKVLen, op.AttentionSinks, op.AttentionSequence} {
+		if n.In[i] != nil {
+			return false
+		}
+	}
+	position := n.In[op.AttentionPosition]
+	x.Plain = plainText{On: true, Causal: a.Mask != op.MaskNone, Sliding: a.Mask == op.MaskSliding,
+		Softcap: a.Softcap != 0, Position: position != nil, Each: position != nil && position.Type.Rank() == 1}
+	x.Plain.Position = x.Plain.Position && x.Plain.Causal
+	return a.Mask == op.MaskNone || a.Mask == op.MaskCausal || a.Mask == op.MaskSliding
 }
 
 // manyQueries is the number of queries from which blocks have eight warps.
@@ -124,7 +138,7 @@ func (x attention) part(i int) (p part, ok bool) {
 	in := x.node.In[i]
 	last := in.Type.Shape[in.Type.Rank()-1]
 	unit := int64(8) // elements of 16 bytes
-	if p.packed = in.Type.DType != x.Type; p.packed {
+	if p.packed = in.Type.DType != x.Type || x.exact(); p.packed {
 		unit = 4
 	}
 	start := int64(0)
@@ -181,11 +195,11 @@ func (x attention) pack(i int) kernels.Shader {
 		return g.B * heads * tokens * g.D / 4
 	}
 	return kernels.Shader{
-		Name: "rounding for attention", Body: packAttentionWGSL,
+		Name: "rounding for attention", Body: termsWGSL + packAttentionWGSL,
 		Consts: struct {
-			D              int
+			D, Terms       int
 			Position, Each bool
-		}{x.D, position, x.Plain.Each},
+		}{x.D, x.Terms, position, x.Plain.Each},
 		Bindings: bindings,
 		Fields: []string{"units", "tokens", "heads", "queries", "begin", "at", "stride_b", "stride_s",
 			"stride_h"},
@@ -255,7 +269,8 @@ func (x attention) params(blocks int, g op.AttentionGeometry) []uint32 {
 		heads, tokens, s := rowsOf(g, i)
 		at := int64(g.Start[i]) / 8
 		if p.packed {
-			s = op.HeadStrides{Batch: heads * tokens * g.D, Seq: g.D, Head: tokens * g.D}
+			row := x.Terms * g.D
+			s = op.HeadStrides{Batch: heads * tokens * row, Seq: row, Head: tokens * row}
 			at = p.begin / 16
 		}
 		out = append(out, uint32(at), uint32(s.Batch/8), uint32(s.Seq/8), uint32(s.Head/8))

@@ -12,11 +12,13 @@ const keysOfTile = 64
 
 // attentionText generates attention over q, k and v in 16 bits. A warp has 16 queries. Scores and weights stay in
 // registers (Dao, FlashAttention-2, 2023). It is that of attention if Plain is set, otherwise of grid_attention, whose
-// operands are packed as [groups][tokens][D], one after another.
+// operands are packed as [groups][tokens][width], one after another.
 type attentionText struct {
 	Type  dtype.DType // of q, k and v
+	Terms int         // of their values: three at f32, otherwise 1. See attention_terms.go.
 	Warps int
-	D     int // a multiple of 16, at most 128
+	Group bool // wgmma: see attention_group.go
+	D     int  // a multiple of 16, at most 128
 	Grid  gridText
 	Plain plainText
 	// the result is also written in Type, see kernels.RoundedOut
@@ -32,11 +34,23 @@ var attentionFields = []string{"groups", "at", "part", "scale"}
 func (x attentionText) queries() int { return 16 * x.Warps }
 func (x attentionText) threads() int { return 32 * x.Warps }
 
+// width is the number of values of a row of an operand: D of each term.
+func (x attentionText) width() int { return x.D * x.Terms }
+
 // pitch is the size of a row in shared memory. With 16 bytes of padding, eight rows begin in different banks.
-func (x attentionText) pitch() int { return 2*x.D + 16 }
-func (x attentionText) tile() int  { return keysOfTile * x.pitch() }
+func (x attentionText) pitch() int { return 2*x.width() + 16 }
+func (x attentionText) tile() int {
+	if x.Group {
+		return x.Terms * x.parts() * partBytes
+	}
+	return keysOfTile * x.pitch()
+}
+
 func (x attentionText) shared() int {
 	n := x.operands()
+	if x.Group {
+		n += 1023 // they begin at a multiple of 1024
+	}
 	if x.Grid.Rel {
 		n += 4 * x.queries() * x.Grid.termPitch()
 	}
@@ -48,7 +62,10 @@ func (x attentionText) operands() int { return max(4*x.tile(), x.queries()*x.pit
 
 // perProcessor is the number of blocks that should fit on a processor. Wide heads need more registers.
 func (x attentionText) perProcessor() int {
-	if x.D > 96 {
+	if x.Group && !x.exact() {
+		return max(1, min(x.groupBlocks(), sharedOfProcessor/(x.shared()+sharedOfBlock)))
+	}
+	if x.D > 96 || x.exact() {
 		return 8 / x.Warps
 	}
 	return 16 / x.Warps
@@ -76,6 +93,18 @@ type attending struct {
 	row                   [2]attendingRow
 	columns               [2][4][2]string // terms of columns that are kept in registers
 	keyRow, valueRow      string          // offsets of the fragments of keys and values in a tile
+	idle                  string          // no query of the warp exists, or of the warpgroup
+	check                 [2]string       // of a row: NaN if a score was not finite, else 0; see attention_repair.go
+	// weights as left operands: fragments of 16 keys, by term
+	left [3][keysOfTile / 16][]string
+	groups
+}
+
+// groups is the part of the state that only wgmma needs.
+type groups struct {
+	always, never         string   // predicates
+	part                  []string // sums of a tile
+	unit, unitRow, unitAt string   // which units the thread copies, and where to in a tile; see copyTile
 }
 
 // rowsAt are the rows of an operand: where they begin, the bytes from one to the next, and their number, which are
@@ -114,11 +143,18 @@ func (x attentionText) text() string {
 	}
 	for i := range 2 {
 		g.most[i], g.total[i] = t.get("f", "mov.f32", "0fFF800000"), t.get("f", "mov.f32", "0f00000000")
+		if x.exact() {
+			g.check[i] = t.get("f", "mov.f32", "0f00000000")
+		}
 	}
 	g.loop()
 	g.finishRows()
 	t.add("ret")
-	return t.finish(entry{"sm_80", x.threads(), x.shared(), bindings, x.perProcessor()})
+	target := "sm_80"
+	if x.Group {
+		target = "sm_90a"
+	}
+	return t.finish(entry{target, x.threads(), x.shared(), bindings, x.perProcessor()})
 }
 
 // placeBlock finds the block's number, and ends blocks that have none.
@@ -128,6 +164,11 @@ func (g *attending) placeBlock() (number string) {
 	g.lane = t.get("r", "and.b32", "%s, 31", g.tid)
 	g.quad = t.get("r", "and.b32", "%s, 3", g.lane)
 	g.base = t.get("r", "mov.u32", "memory")
+	if g.Group {
+		t.add("add.u32 %s, %s, 1023", g.base, g.base)
+		t.add("and.b32 %s, %s, 0xfffffc00", g.base, g.base)
+		g.placeUnits()
+	}
 	x, y := t.get("r", "mov.u32", "%%ctaid.x"), t.get("r", "mov.u32", "%%ctaid.y")
 	w := t.get("r", "mov.u32", "%%nctaid.x")
 	number = t.get("r", "mad.lo.u32", "%s, %s, %s", y, w, x)
@@ -140,15 +181,20 @@ func (g *attending) placeBlock() (number string) {
 func (g *attending) rowOfThread() string {
 	t := g.text
 	warp := t.get("r", "shr.u32", "%s, 5", g.tid)
-	row := t.get("r", "shr.u32", "%s, 2", g.lane)
-	t.add("mad.lo.u32 %s, %s, 16, %s", row, warp, row)
-	t.add("add.u32 %s, %s, %s", row, row, g.first)
-	return row
+	row := t.get("r", "mad.lo.u32", "%s, 16, %s", warp, g.first)
+	first := row
+	if g.Group {
+		first = t.get("r", "shr.u32", "%s, 7", g.tid)
+		t.add("mad.lo.u32 %s, %s, 64, %s", first, first, g.first)
+	}
+	g.idle = t.get("p", "setp.ge.u32", "%s, %s", t.uniform(first), g.q.count)
+	inWarp := t.get("r", "shr.u32", "%s, 2", g.lane)
+	return t.get("r", "add.u32", "%s, %s", row, inWarp)
 }
 
 // copyRows starts to copy rows of an operand to shared memory. Rows past the end become zeros.
 func (g *attending) copyRows(from rowsAt, first string, rows int, to string) {
-	g.copyUnits(from, first, rows, g.D/8, g.pitch(), to)
+	g.copyUnits(from, first, rows, g.attentionText.width()/8, g.pitch(), to)
 }
 
 // copyUnits is copyRows for rows of a number of units of 16 bytes, pitch bytes from one to the next in shared memory.
@@ -157,22 +203,7 @@ func (g *attending) copyUnits(from rowsAt, first string, rows, units, pitch int,
 	for i := 0; i < rows*units; i += g.threads() {
 		u := t.get("r", "add.u32", "%s, %d", g.tid, i)
 		row, unit := t.get("r", "div.u32", "%s, %d", u, units), t.get("r", "rem.u32", "%s, %d", u, units)
-		at := t.get("r", "add.u32", "%s, %s", row, first)
-		bytes := t.get("r", "mov.u32", "16")
-		wide := ""
-		if from.wide {
-			wide = t.get("r", "rem.u32", "%s, %d", at, g.Grid.wide())
-			t.add("div.u32 %s, %s, %d", at, at, g.Grid.wide())
-			t.add("mad.lo.u32 %s, %s, %d, %s", at, at, g.Grid.WW, wide)
-		}
-		past := t.get("p", "setp.ge.u32", "%s, %s", at, from.count)
-		if from.wide {
-			t.add("setp.ge.or.u32 %s, %s, %d, %s", past, wide, g.Grid.WW, past)
-		}
-		t.add("@%s mov.u32 %s, 0", past, bytes)
-		t.add("@%s mov.u32 %s, 0", past, at)
-		a := t.get("d", "mul.wide.u32", "%s, %s", at, from.pitch)
-		t.add("add.u64 %s, %s, %s", a, a, from.at)
+		a, bytes := g.rowAt(from, t.get("r", "add.u32", "%s, %s", row, first))
 		t.add("mad.wide.u32 %s, %s, 16, %s", a, unit, a)
 		s := t.get("r", "mad.lo.u32", "%s, %d, %s", row, pitch, to)
 		t.add("mad.lo.u32 %s, %s, 16, %s", s, unit, s)
@@ -182,6 +213,27 @@ func (g *attending) copyUnits(from rowsAt, first string, rows, units, pitch int,
 		}
 		t.add("%scp.async.cg.shared.global [%s], [%s], 16, %s", guard, s, a, bytes)
 	}
+}
+
+// rowAt returns where a row of an operand begins, and how many bytes of each unit of 16 are to be copied.
+func (g *attending) rowAt(from rowsAt, row string) (at, bytes string) {
+	t := g.text
+	bytes = t.get("r", "mov.u32", "16")
+	wide := ""
+	if from.wide {
+		wide = t.get("r", "rem.u32", "%s, %d", row, g.Grid.wide())
+		t.add("div.u32 %s, %s, %d", row, row, g.Grid.wide())
+		t.add("mad.lo.u32 %s, %s, %d, %s", row, row, g.Grid.WW, wide)
+	}
+	past := t.get("p", "setp.ge.u32", "%s, %s", row, from.count)
+	if from.wide {
+		t.add("setp.ge.or.u32 %s, %s, %d, %s", past, wide, g.Grid.WW, past)
+	}
+	t.add("@%s mov.u32 %s, 0", past, bytes)
+	t.add("@%s mov.u32 %s, 0", past, row)
+	at = t.get("d", "mul.wide.u32", "%s, %s", row, from.pitch)
+	t.add("add.u64 %s, %s, %s", at, at, from.at)
+	return at, bytes
 }
 
 // loadQueries loads the fragments of the warp's queries.
@@ -201,7 +253,7 @@ func (g *attending) loadQueries() {
 	half := t.get("r", "shr.u32", "%s, 4", g.lane)
 	at := t.get("r", "mad.lo.u32", "%s, %d, %s", row, g.pitch(), g.base)
 	t.add("mad.lo.u32 %s, %s, 16, %s", at, half, at)
-	for k := range g.D / 16 {
+	for k := range g.attentionText.width() / 16 {
 		r := t.regs("r", 4)
 		t.add("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%s}, [%s+%d]", strings.Join(r, ", "), at, 32*k)
 		g.queries = append(g.queries, r...)
@@ -224,12 +276,24 @@ func (g *attending) loop() {
 	t := g.text
 	col := t.get("r", "shl.b32", "%s, 1", g.quad) // of the thread in a fragment
 	g.keepTerms()
+	if g.Group {
+		g.beginGroups()
+		if g.exact() {
+			g.loopGroups(col)
+			return
+		}
+	}
 	key := t.get("r", "mov.u32", "%s", g.from) // the first of the next tile
 	number := t.get("r", "shr.u32", "%s, 6", key)
 	load := func(to string) {
-		g.copyRows(g.k, key, keysOfTile, to)
 		values := t.get("r", "add.u32", "%s, %d", to, g.tile())
-		g.copyRows(g.v, key, keysOfTile, values)
+		if g.Group {
+			g.copyTile(g.k, key, to)
+			g.copyTile(g.v, key, values)
+		} else {
+			g.copyRows(g.k, key, keysOfTile, to)
+			g.copyRows(g.v, key, keysOfTile, values)
+		}
 		t.add("add.u32 %s, %s, %d", key, key, keysOfTile)
 	}
 	now := t.get("r", "mov.u32", "%s", g.base)
@@ -244,7 +308,12 @@ func (g *attending) loop() {
 	t.place(last)
 	t.add("cp.async.commit_group")
 	t.add("cp.async.wait_group 1")
+	if g.Group {
+		t.add("fence.proxy.async.shared::cta")
+	}
 	t.add("bar.sync 0")
+	skip := t.label()
+	t.add("@%s bra.uni %s", g.idle, skip)
 	g.multiplyKeys(now)
 	if g.Plain.On {
 		g.mask(number, col)
@@ -252,9 +321,10 @@ func (g *attending) loop() {
 		g.weigh(number, col)
 	}
 	for i := range 2 {
-		g.weighRow(i)
+		g.rescale(i, g.weighRow(i))
 	}
 	g.multiplyValues(now)
+	t.place(skip)
 	t.add("bar.sync 0")
 	swap := t.get("r", "mov.u32", "%s", now)
 	t.add("mov.u32 %s, %s", now, other)
@@ -268,6 +338,11 @@ func (g *attending) loop() {
 // multiplyKeys computes the scores of a tile at an address.
 func (g *attending) multiplyKeys(at string) {
 	t := g.text
+	if g.Group {
+		g.beginScores(at)
+		t.add("wgmma.wait_group.sync.aligned 0")
+		return
+	}
 	if g.scores == nil {
 		g.scores = t.regs("f", keysOfTile/2)
 	}
@@ -275,6 +350,10 @@ func (g *attending) multiplyKeys(at string) {
 		t.add("mov.f32 %s, 0f00000000", r)
 	}
 	from := t.get("r", "add.u32", "%s, %s", at, g.keyRow)
+	if g.exact() {
+		g.multiplyKeyTerms(from)
+		return
+	}
 	for k := range g.D / 16 {
 		for pair := range keysOfTile / 16 {
 			b := t.regs("r", 4)
@@ -297,7 +376,8 @@ func ofRow(all []string, i int) (out []string) {
 	return out
 }
 
-func (g *attending) weighRow(i int) {
+// weighRow replaces the scores of a row by weights, and returns the factor for sums of earlier tiles.
+func (g *attending) weighRow(i int) (scale string) {
 	t := g.text
 	scores := ofRow(g.scores, i)
 	most := t.get("f", "max.f32", "%s, %s", scores[0], scores[1])
@@ -310,17 +390,23 @@ func (g *attending) weighRow(i int) {
 	base := t.get("f", "mov.f32", "%s", most)
 	none := t.get("p", "setp.eq.f32", "%s, 0fFF800000", most)
 	t.add("@%s mov.f32 %s, 0f00000000", none, base)
-	scale := t.get("f", "sub.f32", "%s, %s", g.most[i], base)
-	t.add("ex2.approx.ftz.f32 %s, %s", scale, scale)
+	scale = t.get("f", "sub.f32", "%s, %s", g.most[i], base)
+	t.add("%s %s, %s", g.exp2(), scale, scale)
 	t.add("mov.f32 %s, %s", g.most[i], most)
-	t.add("mul.f32 %s, %s, %s", g.total[i], g.total[i], scale)
+	total := t.get("f", "mov.f32", "0f00000000") // of the tile, so that few sums are rounded
 	for _, s := range scores {
 		t.add("sub.f32 %s, %s, %s", s, s, base)
-		t.add("ex2.approx.ftz.f32 %s, %s", s, s)
-		t.add("add.f32 %s, %s, %s", g.total[i], g.total[i], s)
+		t.add("%s %s, %s", g.exp2(), s, s)
+		t.add("add.f32 %s, %s, %s", total, total, s)
 	}
+	t.add("fma.rn.f32 %s, %s, %s, %s", g.total[i], g.total[i], scale, total)
+	return scale
+}
+
+// rescale multiplies the sums of a row.
+func (g *attending) rescale(i int, scale string) {
 	for _, s := range ofRow(g.sums, i) {
-		t.add("mul.f32 %s, %s, %s", s, s, scale)
+		g.text.add("mul.f32 %s, %s, %s", s, s, scale)
 	}
 }
 
@@ -336,13 +422,20 @@ func (g *attending) acrossQuad(value, instruction string) {
 // multiplyValues adds the weighted values of a tile at an address.
 func (g *attending) multiplyValues(at string) {
 	t := g.text
+	if g.Group {
+		g.setWeights()
+		g.beginSums(t.get("r", "add.u32", "%s, %d", at, g.tile()))
+		t.add("wgmma.wait_group.sync.aligned 0")
+		return
+	}
 	from := t.get("r", "add.u32", "%s, %s", at, g.valueRow)
-	for k := range keysOfTile / 16 {
-		var a []string
-		for _, pair := range []int{0, 2, 4, 6} {
-			s := g.scores[8*k+pair:]
-			a = append(a, t.get("r", fmt.Sprintf("cvt.rn.%vx2.f32", g.Type), "%s, %s", s[1], s[0]))
-		}
+	if g.exact() {
+		g.multiplyValueTerms(from)
+		return
+	}
+	g.makeWeights()
+	g.setWeights()
+	for k, a := range g.left[0] {
 		for pair := range g.D / 16 {
 			b := t.regs("r", 4)
 			t.add("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%s}, [%s+%d]", strings.Join(b, ", "), from,
@@ -357,11 +450,19 @@ func (g *attending) multiplyValues(at string) {
 // finishRows divides by the sums of weights and writes the results.
 func (g *attending) finishRows() {
 	t := g.text
-	for i, r := range g.row {
+	for i := range g.row {
 		g.acrossQuad(g.total[i], "add.f32")
 		inverse := t.get("f", "rcp.rn.f32", "%s", g.total[i])
 		none := t.get("p", "setp.eq.f32", "%s, 0f00000000", g.total[i])
 		t.add("@%s mov.f32 %s, 0f00000000", none, inverse)
+		for _, s := range ofRow(g.sums, i) {
+			t.add("mul.f32 %s, %s, %s", s, s, inverse)
+		}
+	}
+	if g.exact() {
+		g.repair()
+	}
+	for i, r := range g.row {
 		out := t.get("d", "mad.wide.u32", "%s, 8, %s", g.quad, r.out)
 		half := ""
 		if g.Rounded {
@@ -371,9 +472,6 @@ func (g *attending) finishRows() {
 		}
 		list := ofRow(g.sums, i)
 		for j := 0; j < len(list); j += 2 {
-			for _, s := range list[j:][:2] {
-				t.add("mul.f32 %s, %s, %s", s, s, inverse)
-			}
 			if !g.Only {
 				t.add("@%s st.global.v2.f32 [%s+%d], {%s, %s}", r.in, out, 16*j, list[j], list[j+1])
 			}

@@ -1,7 +1,6 @@
 package matrix
 
 import (
-	_ "embed"
 	"math"
 
 	"github.com/rlx-go/rlx/core/dtype"
@@ -9,9 +8,6 @@ import (
 	"github.com/rlx-go/rlx/core/op"
 	"github.com/rlx-go/rlx/plugins/internal/gpu/kernels"
 )
-
-//go:embed pack_grid.wgsl
-var packGridWGSL string
 
 var _ = register("grid_attention", func(d Device) (kernels.Own, bool) {
 	return kernels.Own{
@@ -27,14 +23,14 @@ var _ = register("grid_attention", func(d Device) (kernels.Own, bool) {
 			return g.begin + 3*g.part
 		},
 		ReadsRounded: func(n *ir.Node, l kernels.Limits) dtype.DType {
-			if g, ok := d.gridOf(n, l); ok {
+			if g, ok := d.gridOf(n, l); ok && !g.exact() {
 				return g.Type
 			}
 			return 0
 		},
 		WritesRounded: func(n *ir.Node, l kernels.Limits) bool {
-			_, ok := d.gridOf(n, l)
-			return ok
+			g, ok := d.gridOf(n, l)
+			return ok && !g.exact()
 		},
 	}, d.Capability >= 80
 })
@@ -51,19 +47,27 @@ type grid struct {
 
 const (
 	leastTokens = 64  // with fewer, tiles are mostly empty
-	mostDim     = 128 // of a head
 	manyTokens  = 512 // from which blocks have eight warps
 )
+
+// mostDim is the largest dim of a head. Terms of larger ones need too many registers.
+func mostDim(terms int) int64 {
+	if terms > 1 {
+		return 96
+	}
+	return 128
+}
 
 // gridOf returns the attention of a node, or false if it does not run on matrix units.
 func (d Device) gridOf(n *ir.Node, l kernels.Limits) (g grid, ok bool) {
 	a, isGrid := n.Attrs.(op.GridAttentionAttrs)
-	g.Type = narrow(l)
+	g.Type, g.Terms = d.attentionType(l)
 	if !isGrid || g.Type == 0 || n.Type.DType != dtype.F32 {
 		return g, false
 	}
 	s, err := a.Sizes(n.InTypes())
-	if err != nil || !s.B.IsStatic() || s.D%16 != 0 || s.D > mostDim || s.WH*s.WW < leastTokens || s.B.Const < 1 {
+	if err != nil || !s.B.IsStatic() || s.D%16 != 0 || s.D > mostDim(g.Terms) || s.WH*s.WW < leastTokens ||
+		s.B.Const < 1 {
 		return g, false
 	}
 	for _, x := range n.Operands() {
@@ -72,14 +76,16 @@ func (d Device) gridOf(n *ir.Node, l kernels.Limits) (g grid, ok bool) {
 		}
 	}
 	g.Rounded, g.Only, g.rounded = l.Rounds != 0, l.RoundsOnly, l.Rounded
-	g.Warps, g.D = 4, int(s.D)
-	if s.WH*s.WW >= manyTokens {
-		g.Warps = 8
-	}
+	g.D, g.Group = int(s.D), g.groupKernel(d)
+	g.Warps = g.warpsFor(s)
 	g.Grid = gridText{GH: int(s.GH), GW: int(s.GW), WH: int(s.WH), WW: int(s.WW), NH: int(s.NH), NW: int(s.NW),
 		Heads: int(s.Heads)}
 	g.scale = float32(a.EffectiveScale(s.D) * math.Log2E)
 	g.windows = s.B.Const * s.NH * s.NW
+	work := g.windows * s.Heads * s.WH * s.WW * s.WH * s.WW * s.D * 2
+	if g.exact() && (work < d.least(true) || g.shared() > d.Shared) {
+		return g, false
+	}
 	if s.Positional {
 		g.Grid.Rel = true
 		g.begin = (4*g.windows*s.Heads*s.WH*s.WW*int64(g.Grid.pitch()) + 255) &^ 255
@@ -91,34 +97,21 @@ func (d Device) gridOf(n *ir.Node, l kernels.Limits) (g grid, ok bool) {
 			return g, false
 		}
 	}
-	g.part = 2 * g.windows * s.Heads * s.WH * s.WW * s.D
+	g.part = 2 * int64(g.Terms) * g.windows * s.Heads * s.WH * s.WW * s.D
 	return g, g.begin+3*g.part <= mostBytes
 }
 
+// warpsFor returns the number of warps of a block. Several blocks of a warpgroup are better than one of two, unless the
+// memory for terms suffices only for one.
+func (g grid) warpsFor(s op.GridShape) int {
+	if s.WH*s.WW >= manyTokens && (!g.Group || g.exact() && s.Positional) {
+		return 8
+	}
+	return 4
+}
+
 func (g grid) shaders() []kernels.Shader {
-	units := int(3 * g.part / 8)
-	x0 := kernels.Binding{Name: "x0", Operand: 0, Vec: 4, DType: dtype.F32}
-	if g.rounded {
-		x0.Operand, x0.DType = kernels.RoundedIn, g.Type
-	}
-	pack := kernels.Shader{
-		Name: "windows", Body: packGridWGSL,
-		Consts: struct {
-			D      int
-			Grid   gridText
-			Padded bool
-		}{g.D, g.Grid, g.Grid.padded()},
-		Bindings: []kernels.Binding{x0, {Name: "x1", Operand: 1, Vec: 4, DType: dtype.F32},
-			{Name: "y", Operand: kernels.Scratch, Vec: 4, DType: g.Type}},
-		Fields: []string{"units", "windows", "begin"},
-		Params: func(c *kernels.Call) []uint32 {
-			if empty(c) {
-				return nil
-			}
-			return []uint32{uint32(units), uint32(g.windows), uint32(g.begin / 8)}
-		},
-		Groups: func(*kernels.Call) int { return ceilDiv(units, 256) },
-	}
+	pack := g.pack()
 	blocks := g.blocks(int(g.windows)*g.Grid.Heads, g.Grid.tokens())
 	bindings := []kernels.Binding{{Name: "packed", Operand: kernels.Scratch, DType: dtype.U32},
 		{Name: "y", Operand: kernels.Out, DType: dtype.F32}}
@@ -148,8 +141,34 @@ func (g grid) shaders() []kernels.Shader {
 	return []kernels.Shader{pack, g.relate(0), g.relate(1), attend}
 }
 
+// pack returns the shader that writes the operands to scratch memory.
+func (g grid) pack() kernels.Shader {
+	x := packText{Type: g.Type, Terms: g.Terms, D: g.D, Grid: g.Grid, Windows: g.windows, Rounded: g.rounded}
+	bindings := []kernels.Binding{{Name: "x0", Operand: 0, DType: dtype.F32},
+		{Name: "x1", Operand: 1, DType: dtype.F32}, {Name: "y", Operand: kernels.Scratch, DType: dtype.U32}}
+	if g.rounded {
+		bindings[0].Operand, bindings[0].DType = kernels.RoundedIn, g.Type
+	}
+	return kernels.Shader{
+		Name: "windows", Consts: x, Bindings: bindings, Fields: packFields,
+		Source: func(views []kernels.View) (string, error) {
+			var err error
+			x := x
+			x.Skips, err = skips(bindings, views)
+			return x.text(), err
+		},
+		Params: func(c *kernels.Call) []uint32 {
+			if empty(c) {
+				return nil
+			}
+			return []uint32{uint32(x.units()), uint32(g.begin / 16)}
+		},
+		Groups: func(*kernels.Call) int { return ceilDiv(x.units(), packThreads) },
+	}
+}
+
 func (g grid) related(axis int) relText {
-	return relText{Type: g.Type, D: g.D, Axis: axis, Grid: g.Grid}
+	return relText{Type: g.Type, Terms: g.Terms, D: g.D, Axis: axis, Grid: g.Grid}
 }
 
 // relate returns the shader for the relative position terms along an axis.

@@ -73,9 +73,9 @@ func (g *attending) placeWindow(skip func(i int) int64) (bindings int) {
 	g.first = t.get("r", "rem.u32", "%s, %d", number, tiles)
 	t.add("mul.lo.u32 %s, %s, %d", g.first, g.first, g.attentionText.queries())
 	at := t.get("d", "mad.wide.u32", "%s, 16, %s", g.p["at"], packed)
-	of := t.get("d", "mul.wide.u32", "%s, %d", g.group, 2*g.D*tokens)
+	of := t.get("d", "mul.wide.u32", "%s, %d", g.group, 2*g.attentionText.width()*tokens)
 	t.add("add.u64 %s, %s, %s", at, at, of)
-	pitch, count := strconv.Itoa(2*g.D), strconv.Itoa(tokens)
+	pitch, count := strconv.Itoa(2*g.attentionText.width()), strconv.Itoa(tokens)
 	g.q = rowsAt{at, pitch, count, false}
 	widened := g.Grid.Rel && g.Grid.wide() != g.Grid.WW
 	g.k = rowsAt{t.get("d", "mad.wide.u32", "%s, 16, %s", g.p["part"], at), pitch, count, widened}

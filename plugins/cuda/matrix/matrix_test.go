@@ -113,9 +113,10 @@ func TestAttention(t *testing.T) {
 	for _, c := range []struct {
 		grid, window, heads, d int
 		rel                    bool
-		shaders                int
-	}{{64, 0, 2, 64, true, 4}, {32, 14, 2, 80, true, 4}, {16, 8, 1, 128, false, 2}, {16, 8, 1, 12, false, 0},
-		{6, 0, 1, 64, false, 0}, {65, 0, 1, 64, true, 0}} {
+		shaders, exact         int // at f32, as products of terms
+	}{{64, 0, 2, 64, true, 4, 4}, {32, 14, 2, 80, true, 4, 0}, {16, 8, 1, 128, false, 2, 0},
+		{16, 8, 1, 12, false, 0, 0}, {6, 0, 1, 64, false, 0, 0}, {65, 0, 1, 64, true, 0, 0},
+		{64, 0, 1, 96, false, 2, 2}, {64, 0, 1, 112, false, 2, 0}} {
 		g := ir.NewGraph("g")
 		typ := func(dims ...int) ir.Type {
 			var out []int64
@@ -139,6 +140,17 @@ func TestAttention(t *testing.T) {
 			t.Errorf("%+v: %d shaders", c, len(list))
 		}
 		texts(t, list)
+		for name, d := range devices {
+			want := c.exact
+			if d.Capability != 80 && d.Capability != 90 {
+				want = 0
+			}
+			list := shadersOf(d, n, "")
+			if len(list) != want {
+				t.Errorf("%s, %+v: %d shaders at f32; want %d", name, c, len(list), want)
+			}
+			texts(t, list)
+		}
 	}
 }
 

@@ -1,4 +1,5 @@
-// Rounds an operand of attention to 16 bits: [batch][head][token][dim]. An invocation writes four values.
+// Rounds an operand of attention to 16 bits: [batch][head][token][dim]. An invocation writes four values. If they are
+// divided into terms, a row has all values of the first term, then those of the second, then those of the third.
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
         @builtin(local_invocation_index) local: u32) {
@@ -19,5 +20,6 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     return;
   }
 {{- end}}
-  y4_put(P.begin + id, x4((P.at + batch * P.stride_b + token * P.stride_s + head * P.stride_h) / 4u + d));
+  var v = x4((P.at + batch * P.stride_b + token * P.stride_s + head * P.stride_h) / 4u + d);
+{{- template "row" .}}
 }

@@ -107,23 +107,42 @@ func (g *attending) visible(query string) (from, to string) {
 
 // mask scales the scores of a tile, and makes those of keys that a query does not see minus infinity.
 func (g *attending) mask(number, col string) {
-	t, x := g.text, g.Plain
+	t := g.text
+	g.scaleScores()
+	skip := t.label()
+	t.add("@%s bra.uni %s", g.seen(number), skip)
+	g.hide(number, col)
+	t.place(skip)
+}
+
+// scaleScores makes scores of products.
+func (g *attending) scaleScores() {
+	t := g.text
 	for _, s := range g.scores {
 		t.add("mul.f32 %s, %s, %s", s, s, g.p["scale"])
-		if x.Softcap {
+		if g.Plain.Softcap {
 			h := t.tanh(s)
 			t.add("mul.f32 %s, %s, %s", s, h, g.p["softcap"])
 		}
 	}
-	// Most tiles are seen as a whole by all queries of the block.
+}
+
+// seen reports whether all queries of the block see a tile as a whole, as most tiles.
+func (g *attending) seen(number string) string {
+	t := g.text
 	first := t.get("r", "shl.b32", "%s, 6", number)
 	end := t.get("r", "add.u32", "%s, %d", first, keysOfTile)
 	all := t.get("p", "setp.le.u32", "%s, %s", end, g.all[1])
-	if x.Sliding {
+	if g.Plain.Sliding {
 		t.add("setp.ge.and.u32 %s, %s, %s, %s", all, first, g.all[0], all)
 	}
-	skip := t.label()
-	t.add("@%s bra.uni %s", all, skip)
+	return all
+}
+
+// hide makes the scores of keys that a query does not see minus infinity.
+func (g *attending) hide(number, col string) {
+	t, x := g.text, g.Plain
+	first := t.get("r", "shl.b32", "%s, 6", number)
 	t.add("add.u32 %s, %s, %s", first, first, col)
 	for j := range keysOfTile / 8 {
 		for e := range 2 {
@@ -137,5 +156,4 @@ func (g *attending) mask(number, col string) {
 			}
 		}
 	}
-	t.place(skip)
 }

@@ -13,6 +13,7 @@ import (
 // Terms past the last row or column are minus infinity, so that attention need not check for it.
 type relText struct {
 	Type  dtype.DType
+	Terms int // of the queries, and of the vectors
 	D     int
 	Axis  int // 0 for rows, 1 for columns
 	Grid  gridText
@@ -36,7 +37,8 @@ func (x relText) made() int { return []int{x.Grid.rowTerms(), x.Grid.wide()}[x.A
 
 func (x relText) first() int { return []int{0, x.Grid.rowTerms()}[x.Axis] }
 
-func (x relText) pitch() int   { return 2*x.D + 16 }
+func (x relText) width() int   { return x.D * x.Terms }
+func (x relText) pitch() int   { return 2*x.width() + 16 }
 func (x relText) threads() int { return 2 * relRows }
 func (x relText) shared() int  { return (relRows + ceilDiv(x.made(), 16)*16) * x.pitch() }
 
@@ -47,6 +49,7 @@ func (x relText) blocks(groups int) int { return x.side() * ceilDiv(groups*x.acr
 type relating struct {
 	relText
 	*text
+	mine            string // the offset of the first of the thread's two rows in shared memory
 	p               map[string]string
 	scratch, table  string
 	tid, lane, base string
@@ -101,7 +104,7 @@ func (g *relating) token(row string) string {
 // load copies the queries and the rounded vectors to shared memory.
 func (g *relating) load() {
 	t, x := g.text, g.relText
-	units := x.D / 8
+	units := x.width() / 8
 	from := t.get("d", "mad.wide.u32", "%s, 16, %s", g.p["at"], g.scratch)
 	for i := 0; i < relRows*units; i += x.threads() {
 		u := t.get("r", "add.u32", "%s, %d", g.tid, i)
@@ -113,7 +116,7 @@ func (g *relating) load() {
 		past := t.get("p", "setp.ge.u32", "%s, %s", row, g.p["rows"])
 		t.add("@%s mov.u32 %s, 0", past, bytes)
 		t.add("@%s mov.u32 %s, 0", past, row)
-		at := t.get("d", "mul.wide.u32", "%s, %d", g.token(row), 2*x.D)
+		at := t.get("d", "mul.wide.u32", "%s, %d", g.token(row), 2*x.width())
 		t.add("add.u64 %s, %s, %s", at, at, from)
 		t.add("mad.wide.u32 %s, %s, 16, %s", at, unit, at)
 		guard := ""
@@ -138,15 +141,26 @@ func (g *relating) load() {
 		in := t.get("p", "setp.lt.u32", "%s, %d", row, x.side())
 		at := t.get("d", "mad.wide.u32", "%s, 16, %s", u, vectors)
 		t.add("@%s ld.global.v4.f32 {%s}, [%s]", in, strings.Join(v, ", "), at)
-		low := t.get("r", fmt.Sprintf("cvt.rn.%vx2.f32", x.Type), "%s, %s", v[1], v[0])
-		high := t.get("r", fmt.Sprintf("cvt.rn.%vx2.f32", x.Type), "%s, %s", v[3], v[2])
 		to := t.get("r", "mad.lo.u32", "%s, %d, %s", row, x.pitch(), g.base)
 		t.add("mad.lo.u32 %s, %s, 8, %s", to, quad, to)
 		guard := ""
 		if i+x.threads() > all {
 			guard = "@" + t.get("p", "setp.lt.u32", "%s, %d", u, all) + " "
 		}
-		t.add("%sst.shared.v2.u32 [%s+%d], {%s, %s}", guard, to, relRows*x.pitch(), low, high)
+		for term := range x.Terms {
+			if term > 0 {
+				for e := range v {
+					v[e] = t.rest(v[e])
+				}
+			}
+			w := v
+			if x.Terms > 1 {
+				w = []string{t.nearest(v[0]), t.nearest(v[1]), t.nearest(v[2]), t.nearest(v[3])}
+			}
+			low := t.get("r", fmt.Sprintf("cvt.rn.%vx2.f32", x.Type), "%s, %s", w[1], w[0])
+			high := t.get("r", fmt.Sprintf("cvt.rn.%vx2.f32", x.Type), "%s, %s", w[3], w[2])
+			t.add("%sst.shared.v2.u32 [%s+%d], {%s, %s}", guard, to, relRows*x.pitch()+2*x.D*term, low, high)
+		}
 	}
 	t.add("cp.async.wait_group 0")
 	t.add("bar.sync 0")
@@ -161,7 +175,7 @@ func (g *relating) rows() {
 	half := t.get("r", "shr.u32", "%s, 4", g.lane)
 	at := t.get("r", "mad.lo.u32", "%s, %d, %s", row, x.pitch(), g.base)
 	t.add("mad.lo.u32 %s, %s, 16, %s", at, half, at)
-	for k := range x.D / 16 {
+	for k := range x.width() / 16 {
 		r := t.regs("r", 4)
 		t.add("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%s}, [%s+%d]", strings.Join(r, ", "), at, 32*k)
 		g.queries = append(g.queries, r...)
@@ -169,6 +183,7 @@ func (g *relating) rows() {
 	quad := t.get("r", "and.b32", "%s, 3", g.lane)
 	first := t.get("r", "shr.u32", "%s, 2", g.lane)
 	t.add("mad.lo.u32 %s, %s, 16, %s", first, warp, first)
+	g.mine = t.get("r", "mad.lo.u32", "%s, %d, %s", first, x.pitch(), g.base)
 	t.add("add.u32 %s, %s, %s", first, first, g.first)
 	for i := range g.out {
 		r := t.get("r", "add.u32", "%s, %d", first, 8*i)
@@ -189,17 +204,7 @@ func (g *relating) multiply() {
 	t.add("mad.lo.u32 %s, %s, %d, %s", from, from, x.pitch(), g.base)
 	t.add("mad.lo.u32 %s, %s, 16, %s", from, middle, from)
 	for n := 0; n < x.made(); n += 16 {
-		sums := t.regs("f", 8)
-		for _, r := range sums {
-			t.add("mov.f32 %s, 0f00000000", r)
-		}
-		for k := range x.D / 16 {
-			b := t.regs("r", 4)
-			t.add("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%s}, [%s+%d]", strings.Join(b, ", "), from,
-				(relRows+n)*x.pitch()+32*k)
-			t.mma(x.Type, sums[:4], g.queries[4*k:][:4], b[:2])
-			t.mma(x.Type, sums[4:], g.queries[4*k:][:4], b[2:])
-		}
+		sums := g.products(from, n)
 		for half := range 2 {
 			column := n + 8*half // the thread's are column + 2 quad and the next
 			if column >= x.made() {
@@ -224,4 +229,73 @@ func (g *relating) multiply() {
 			}
 		}
 	}
+}
+
+// products returns the thread's sums in 16 columns from n on, whose vectors begin at an address.
+func (g *relating) products(from string, n int) []string {
+	t, x := g.text, g.relText
+	load := func(term, k int) []string {
+		b := t.regs("r", 4)
+		t.add("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%s}, [%s+%d]", strings.Join(b, ", "), from,
+			(relRows+n)*x.pitch()+2*x.D*term+32*k)
+		return b
+	}
+	steps := x.D / 16
+	if x.Terms > 1 {
+		sums := t.termProducts(steps,
+			func(term, k int) []string { return g.queries[4*(term*steps+k):][:4] }, load)
+		g.repair(sums, n)
+		return sums
+	}
+	sums := t.regs("f", 8)
+	for _, r := range sums {
+		t.add("mov.f32 %s, 0f00000000", r)
+	}
+	for k := range steps {
+		b := load(0, k)
+		t.mma(x.Type, sums[:4], g.queries[4*k:][:4], b[:2])
+		t.mma(x.Type, sums[4:], g.queries[4*k:][:4], b[2:])
+	}
+	return sums
+}
+
+// repair computes sums in 16 columns from n on with fma, if one is not finite: see attention_repair.go.
+func (g *relating) repair(sums []string, n int) {
+	t, x := g.text, g.relText
+	check := t.get("f", "mov.f32", "0f00000000")
+	for _, r := range sums {
+		t.add("fma.rn.f32 %s, %s, 0f00000000, %s", check, r, check)
+	}
+	for _, distance := range []int{1, 2, 4, 8, 16} { // the warp computes its sums together
+		other := t.get("f", "shfl.sync.bfly.b32", "%s, %d, 31, 0xffffffff", check, distance)
+		t.add("add.f32 %s, %s, %s", check, check, other)
+	}
+	end, again := t.label(), t.label()
+	fine := t.get("p", "setp.eq.f32", "%s, 0f00000000", check)
+	t.add("@%s bra.uni %s", fine, end)
+	for _, r := range sums {
+		t.add("mov.f32 %s, 0f00000000", r)
+	}
+	left := t.get("r", "mov.u32", "%s", g.mine)
+	quad := t.get("r", "and.b32", "%s, 3", g.lane)
+	right := t.get("r", "mad.lo.u32", "%s, %d, %s", quad, 2*x.pitch(), g.base)
+	done := t.get("r", "mov.u32", "0")
+	t.place(again)
+	value := func(at string, row int) [2]string {
+		a := t.get("r", "add.u32", "%s, %d", at, row*x.pitch())
+		return t.value("ld.shared.u32", a, 2*x.D)
+	}
+	queries := [2][2]string{value(left, 0), value(left, 8)}
+	for i, r := range sums { // of column 8 (i / 4) + i % 2 after that of the quad, and row 8 (i / 2 % 2)
+		v := value(right, relRows+n+i/4*8+i%2)
+		for e, q := range queries[i/2%2] {
+			t.add("fma.rn.f32 %s, %s, %s, %s", r, q, v[e], r)
+		}
+	}
+	t.add("add.u32 %s, %s, 4", left, left)
+	t.add("add.u32 %s, %s, 4", right, right)
+	t.add("add.u32 %s, %s, 1", done, done)
+	more := t.get("p", "setp.lt.u32", "%s, %d", done, x.D/2)
+	t.add("@%s bra.uni %s", more, again)
+	t.place(end)
 }

@@ -33,3 +33,16 @@ fn rest(x: f32) -> f32 {
 {{- end}}{{end}}
 {{- end}}
 {{- end}}
+{{- define "row"}}{{/* v is unit d of row id / quads of an attention's operand */}}
+{{- if eq .C.Terms 1}}
+  y4_put(P.begin + id, v);
+{{- else}}
+  let next = {{div .C.D 4}}u;
+  let to = P.begin + id / next * {{.C.Terms}}u * next + d;
+  y4_put(to, vec4<f32>(bf16(v.x), bf16(v.y), bf16(v.z), bf16(v.w)));
+{{- range $i := seq .C.Terms}}{{if $i}}
+  v = vec4<f32>(rest(v.x), rest(v.y), rest(v.z), rest(v.w)) * 0.00390625;
+  y4_put(to + {{$i}}u * next, vec4<f32>(bf16(v.x), bf16(v.y), bf16(v.z), bf16(v.w)));
+{{- end}}{{end}}
+{{- end}}
+{{- end}}

@@ -25,6 +25,7 @@ type machine struct {
 	copies  []copies        // of each thread
 	flights []flight        // of each warpgroup
 	flying  []map[int32]int // products that use a register as sum, of each warpgroup
+	held    []map[int32]int // and as left operand
 	time    uint32          // number of instructions so far
 	fenced  []uint32        // time of the last fence of each thread
 
@@ -71,6 +72,7 @@ func (d *opened) launch(p *program, b bindings, x, y uint32) error {
 
 func newMachine(p *program) *machine {
 	m := &machine{p: p, epoch: 1, copies: make([]copies, p.threads), fenced: make([]uint32, p.threads),
+		held:    make([]map[int32]int, p.threads/group4+1),
 		flights: make([]flight, p.threads/group4+1), flying: make([]map[int32]int, p.threads/group4+1),
 		shared: make([]uint32, p.shared/4), access: make([]access, p.shared/4)}
 	n := p.threads

@@ -52,6 +52,7 @@ type instruction struct {
 	offset [2]int64  // of addresses, that in a[15] first
 	piece  int       // binding that the last access was in
 	sums   []int32   // registers of a product of a warpgroup
+	left   []int32   // and of its left operand
 
 	writes, reads []register
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -20,10 +21,11 @@ type flight struct {
 	groups []use
 }
 
-// use lists words of shared memory and registers, each as often as a product uses it.
+// use lists words of shared memory and registers, each as often as a product uses it: its sums, and the left operand if
+// that is in registers.
 type use struct {
-	words []int
-	sums  []int32
+	words      []int
+	sums, left []int32
 }
 
 var warpgroupProduct = regexp.MustCompile(
@@ -74,13 +76,22 @@ func (p *program) warpgroupOp(op string) func(in *instruction, args []string) er
 	return func(in *instruction, args []string) error {
 		in.n, _ = strconv.Atoi(f[1])
 		n := in.n / 2
-		ends := "1 1 0 0"
-		if f[3] == "tf32" {
-			ends = "1 1"
+		if in.n%8 != 0 || in.n > 256 || len(args) < n+3 {
+			return fmt.Errorf("want sums of 64 x N")
 		}
-		if in.n%8 != 0 || in.n > 256 || len(args) < n+3 || strings.Join(args[n+3:], " ") != ends {
-			return fmt.Errorf("want sums of 64 x N, and rows along K")
+		// the left operand is in shared memory or, in 16 bits, in registers; the right one may then lie across K
+		left, takes, ends := 1, "=ddp", []string{"1 1 0 0"}
+		switch {
+		case f[3] == "tf32":
+			ends[0] = "1 1"
+		case args[n][1] == wordClass && len(args) == n+9:
+			left, takes, ends = 4, "=rrrrdp", []string{"1 1 0", "1 1 1"}
 		}
+		end := strings.Join(args[n+left+2:], " ")
+		if !slices.Contains(ends, end) {
+			return fmt.Errorf("want a left operand in rows along K")
+		}
+		across := left == 4 && end == ends[1]
 		var sums instruction
 		for _, a := range args[:n] {
 			if err := p.operands(&sums, "=f", []string{a}); err != nil {
@@ -88,8 +99,13 @@ func (p *program) warpgroupOp(op string) func(in *instruction, args []string) er
 			}
 			in.sums = append(in.sums, sums.a[0])
 		}
-		in.run = grouped(func(m *machine, in *instruction, first int32) { m.multiplyGroup(in, first, f[3]) })
-		err := p.operands(in, "=ddp", args[n:n+3])
+		in.run = grouped(func(m *machine, in *instruction, first int32) {
+			m.multiplyGroup(in, first, f[3], left, across)
+		})
+		err := p.operands(in, takes, args[n:n+left+2])
+		if left == 4 {
+			in.left = in.a[:4]
+		}
 		in.reads, in.writes = append(in.reads, sums.reads...), sums.reads
 		return err
 	}
@@ -121,21 +137,32 @@ func (m *machine) landed(first int32, u use) {
 	for _, r := range u.sums {
 		m.flying[first/group4][r]--
 	}
+	for _, r := range u.left {
+		m.held[first/group4][r]--
+	}
 }
 
 // operand reads a matrix of rows along K from shared memory, 16 values of each row, or 8 of TF32. A descriptor has the
 // address, and the distance of groups of eight rows; rows have 128 bytes, in which the bits 4 to 6 of an address are
-// exclusive with bits 7 to 9.
-func (m *machine) operand(in *instruction, first int32, descriptor uint64, rows int, typ string, u *use) [][16]float64 {
+// exclusive with bits 7 to 9. If the matrix lies across K, the rows of 128 bytes are those of a value of K; the next 64
+// columns of the matrix are at the other distance.
+func (m *machine) operand(in *instruction, first int32, descriptor uint64, rows int, typ string, across bool,
+	u *use) [][16]float64 {
 	if descriptor>>62 != 1 || descriptor>>49&7 != 0 {
 		m.fail(in, first, "descriptor %#x; want a swizzle of 128 bytes without an offset", descriptor)
 		return nil
 	}
 	out := make([][16]float64, rows)
-	for row := range out {
-		for k := 0; k < 16; k += 2 {
-			at := int(descriptor&0x3fff)<<4 + row/8*(int(descriptor>>32&0x3fff)<<4) + row%8*128 + 2*k
+	lines, words := rows, 8
+	if across {
+		lines, words = 16, rows/2
+	}
+	for line := range lines {
+		for word := range words {
+			at := int(descriptor&0x3fff)<<4 + line/8*(int(descriptor>>32&0x3fff)<<4) + line%8*128 + word%32*4 +
+				word/32*(int(descriptor>>16&0x3fff)<<4)
 			at ^= at >> 3 & 0x70
+			row, k := line, 2*word
 			if at+4 > 4*len(m.shared) {
 				m.fail(in, first, "address %d in shared memory", at)
 				return nil
@@ -158,11 +185,34 @@ func (m *machine) operand(in *instruction, first int32, descriptor uint64, rows 
 			}
 			for h := range 2 {
 				w := m.shared[at/4] >> (16 * h) & 0xffff
-				if typ == "bf16" {
-					out[row][k+h] = value(w << 16)
-				} else {
-					out[row][k+h] = float64(half(uint16(w)))
+				to := &out[row][(k+h)%16]
+				if across {
+					to = &out[2*word+h][line]
 				}
+				*to = narrowed(w, typ)
+			}
+		}
+	}
+	return out
+}
+
+// narrowed returns a value of 16 bits.
+func narrowed(w uint32, typ string) float64 {
+	if typ == "bf16" {
+		return value(w << 16)
+	}
+	return float64(half(uint16(w)))
+}
+
+// inRegisters returns a 64x16 matrix in registers of a warpgroup, of which each warp has 16 rows as for mma.
+func (m *machine) inRegisters(registers []int32, first int32, typ string) [][16]float64 {
+	out := make([][16]float64, 64)
+	for l := range int32(group4) {
+		for i, r := range registers {
+			w := m.words[r][first+l]
+			row := l/warp*16 + l%warp/4 + int32(i%2*8)
+			for h := range 2 {
+				out[row][int(l%4)*2+h+i/2*8] = narrowed(w>>(16*h)&0xffff, typ)
 			}
 		}
 	}
@@ -170,10 +220,23 @@ func (m *machine) operand(in *instruction, first int32, descriptor uint64, rows 
 }
 
 // multiplyGroup adds the product of a 64x16 matrix and a 16xN matrix to the sums of a warpgroup, or sets them to it.
-func (m *machine) multiplyGroup(in *instruction, first int32, typ string) {
+// The first takes so many operands: 1 for a descriptor, or 4 registers.
+func (m *machine) multiplyGroup(in *instruction, first int32, typ string, left int, across bool) {
 	u := &m.flights[first/group4].open
-	a := m.operand(in, first, m.doubles[in.a[0]][first], 64, typ, u)
-	b := m.operand(in, first, m.doubles[in.a[1]][first], in.n, typ, u)
+	var a [][16]float64
+	if left == 1 {
+		a = m.operand(in, first, m.doubles[in.a[0]][first], 64, typ, false, u)
+	} else {
+		a = m.inRegisters(in.left, first, typ)
+		if m.held[first/group4] == nil {
+			m.held[first/group4] = map[int32]int{}
+		}
+		for _, r := range in.left {
+			m.held[first/group4][r]++
+		}
+		u.left = append(u.left, in.left...)
+	}
+	b := m.operand(in, first, m.doubles[in.a[left]][first], in.n, typ, across, u)
 	if m.err != nil {
 		return
 	}
@@ -182,7 +245,7 @@ func (m *machine) multiplyGroup(in *instruction, first int32, typ string) {
 		for l := range int32(group4) {
 			row := l/warp*16 + l%warp/4 + int32(i/2%2*8)
 			sum := 0.0
-			if m.bools[in.a[2]][first+l] {
+			if m.bools[in.a[left+1]][first+l] {
 				sum = value(m.words[r][first+l])
 			}
 			x, y := &a[row], &b[column+int(l%4)*2]
@@ -199,18 +262,36 @@ func (m *machine) multiplyGroup(in *instruction, first int32, typ string) {
 	u.sums = append(u.sums, in.sums...)
 }
 
-// watch makes the instructions that use sums of warpgroups report sums that are not waited for.
+// watch makes the instructions that use sums of warpgroups, or write their left operands, report that they are not
+// waited for.
 func (p *program) watch() {
-	sums := map[int32]bool{}
+	sums, left := map[int32]bool{}, map[int32]bool{}
 	for _, in := range p.code {
 		for _, r := range in.sums {
 			sums[r] = true
+		}
+		for _, r := range in.left {
+			left[r] = true
 		}
 	}
 	for i := range p.code {
 		in := &p.code[i]
 		if in.sums != nil || in.run == nil {
 			continue
+		}
+		for _, r := range in.writes {
+			if r.class == wordClass && left[r.n] {
+				run := in.run
+				in.run = func(m *machine, in *instruction, lanes []int32) {
+					for _, l := range lanes {
+						if m.held[l/group4][r.n] > 0 {
+							m.fail(in, l, "%s is an operand of a product that is not waited for", p.name(r))
+							return
+						}
+					}
+					run(m, in, lanes)
+				}
+			}
 		}
 		for _, r := range append(in.reads[:len(in.reads):len(in.reads)], in.writes...) {
 			if (r.class == wordClass || r.class == floatClass) && sums[r.n] {
