@@ -212,7 +212,7 @@ func (x *executable) findGroup(first int, uses []int) dispatch {
 // ranges or, if the device can use the section in place, a space over each range.
 func (x *executable) planWeights() {
 	if !x.mapped || !x.gpu.atPage(x.section) {
-		x.resident = merge(x.weightsRead(), program.Align, 0)
+		x.resident = merge(x.planPassing(x.weightsRead()), program.Align, 0)
 		total := int64(0)
 		for i := range x.resident {
 			x.resident[i].at = total
@@ -225,7 +225,9 @@ func (x *executable) planWeights() {
 		x.weights = []*space{s}
 		return
 	}
-	x.resident = merge(x.weightsRead(), x.gpu.limits.Page, inPlaceGap)
+	x.passing.space = &space{}
+	stay, pass := x.weightsRead()
+	x.resident = merge(append(stay, pass...), x.gpu.limits.Page, inPlaceGap)
 	for i := range x.resident {
 		r := &x.resident[i]
 		r.space = x.gpu.spaceOver(x.section[r.from:min(r.to, int64(len(x.section)))], r.to-r.from)
@@ -252,20 +254,6 @@ func merge(list []interval, unit, gap int64) (out []interval) {
 	return out
 }
 
-// weightsRead returns the ranges of the weights that steps read, in the order of the steps. Those of loops follow.
-func (x *executable) weightsRead() (used []interval) {
-	for _, y := range x.all() {
-		for _, s := range y.program.Steps {
-			for _, in := range y.program.Graph.Nodes[s.Node].Operands() {
-				if pl := y.program.Places[in.ID]; pl.Space == program.Weights {
-					used = append(used, interval{from: pl.Offset, to: pl.Offset + pl.Size})
-				}
-			}
-		}
-	}
-	return used
-}
-
 // locate returns the space that holds a place, and the offset in it.
 func (x *executable) locate(pl program.Place) (*space, int64) {
 	switch {
@@ -285,13 +273,25 @@ func (x *executable) locate(pl program.Place) (*space, int64) {
 	case program.State:
 		return cmp.Or(x.state, x.stateShape), pl.Offset
 	}
-	i, found := slices.BinarySearchFunc(x.resident, pl.Offset, func(r interval, off int64) int {
+	r, ok := holder(x.resident, pl.Offset)
+	if !ok {
+		r, _ = holder(x.passing.list, pl.Offset)
+	}
+	return r.space, r.at + pl.Offset - r.from
+}
+
+// holder returns the interval that has an offset of the weights section.
+func holder(list []interval, offset int64) (r interval, ok bool) {
+	i, found := slices.BinarySearchFunc(list, offset, func(r interval, off int64) int {
 		return cmp.Compare(r.from, off)
 	})
-	if !found {
-		i--
+	if found {
+		return list[i], true
 	}
-	return x.resident[i].space, x.resident[i].at + pl.Offset - x.resident[i].from
+	if i == 0 || offset >= list[i-1].to {
+		return r, false
+	}
+	return list[i-1], true
 }
 
 // bindings returns the views of the operands of a dispatch, and the pieces of buffers that they consist of.

@@ -59,9 +59,6 @@ func (x *executable) run(ctx context.Context, r device.Run) (device.Stats, error
 	if err := x.clearStatus(); err != nil {
 		return stats, err
 	}
-	if err := x.makeKept(); err != nil {
-		return stats, err
-	}
 	run := &recording{exec: x, ctx: ctx, run: r, start: start, stats: &stats}
 	x.gpu.polled = run.report
 	err := run.steps()
