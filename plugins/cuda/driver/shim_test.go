@@ -38,7 +38,7 @@ func interpreted(d matrix.Device, change func(text string) string) *gpu.Backend 
 		},
 		Limits: func(l *gpu.Limits) {
 			l.Kernels.Own, l.Kernels.Keeps, l.Precisions = matrix.Kernels(d), true, matrix.Precisions()
-			l.Kernels.OwnVectors = matrix.Vectors(d)
+			l.Kernels.OwnVectors, l.Kernels.OwnDecoding = matrix.Vectors(d), matrix.Decoding(d)
 		},
 	})
 }

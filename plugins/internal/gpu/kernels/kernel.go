@@ -50,6 +50,9 @@ type Limits struct {
 	// OwnVectors, if not nil, returns a shader of the device's own for products of one row, or false if it does not
 	// take them. The shader has the bindings of Vectors.
 	OwnVectors func(v Vectors) (s Shader, ok bool)
+	// OwnDecoding, if not nil, returns shaders of the device's own for attention of one query, or nil if it does not
+	// take it. Their Name, Fields, Bindings, Params and Groups are filled in.
+	OwnDecoding func(d Decoding) []Shader
 	// Lasts reports whether a value is a weight that no step writes, in no run. Nil means that it is not known.
 	Lasts func(n *ir.Node) bool
 
