@@ -6,16 +6,16 @@ import (
 )
 
 // Products of one row, as for each token of a language model. Their time is that of reading weights, so a kernel begins
-// to read them while the one before it ends: it waits only before it reads x. See waits.
+// to read them while the one before it ends: it waits only before it reads x.
 
 // Waits is the line of a text before which it waits for the kernel before it. It is a comment, so a text is also
 // correct without.
 const Waits = "  // rlx waits\n"
 
-// vectorThreads is the number of threads of a block, in eight warps.
+// vectorThreads is the number of threads of a block.
 const vectorThreads = 256
 
-// vectorWarps is their number.
+// vectorWarps is the number of warps of a block.
 const vectorWarps = vectorThreads / warpSize
 
 const warpSize = 32
