@@ -12,6 +12,9 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
 	"github.com/rlx-go/rlx/core/tensor"
+	"github.com/rlx-go/rlx/plugins/cuda/matrix"
+	"github.com/rlx-go/rlx/plugins/cuda/shim"
+	"github.com/rlx-go/rlx/plugins/internal/gpu"
 )
 
 // vectorCase is products of one row, which may be normalised first.
@@ -57,6 +60,17 @@ func init() {
 func TestInterpretedVectors(t *testing.T) {
 	for _, c := range vectorCases {
 		t.Run(fmt.Sprintf("%+v", c), func(t *testing.T) { c.test(t, interpreted(withMMA, strings.Clone), 1) })
+	}
+}
+
+// TestInterpretedSums runs a product, the sum of its result and the norm of that before others with the shaders of all
+// backends.
+func TestInterpretedSums(t *testing.T) {
+	on := shim.New(shim.Options{PTX: matrix.Kernel, Limits: func(l *gpu.Limits) {}})
+	for _, c := range vectorCases {
+		if c.sum {
+			t.Run(fmt.Sprintf("%+v", c), func(t *testing.T) { c.test(t, on, 1) })
+		}
 	}
 }
 
