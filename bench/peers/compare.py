@@ -172,19 +172,19 @@ def main():
     parser.add_argument("--bin", default="bin", help="folder of the built commands")
     parser.add_argument("--peak", help="built bench/peak (default: peak in the folder of --bin)")
     parser.add_argument("--synth", help="built bench/synth (default: synth in the folder of --bin)")
-    parser.add_argument("--backend", choices=["cpu", "wgpu"], default="cpu",
-                        help="backend of RLX; with wgpu, the torch peers run on CUDA")
+    parser.add_argument("--backend", choices=["cpu", "wgpu", "cuda"], default="cpu",
+                        help="backend of RLX; with wgpu and cuda, the torch peers run on CUDA")
     parser.add_argument("--device", help="device of RLX, as rlxrun devices lists it")
     parser.add_argument("--torch-device", choices=["cuda", "cpu"], default="cuda",
-                        help="device of the torch peers with --backend wgpu")
+                        help="device of the torch peers with --backend wgpu or cuda")
     parser.add_argument("--model", default="sam_vit_b",
                         help="sam_vit_b, sam_vit_h, sam_tiny, sam3, or sam3_LAYERS for the first LAYERS of its layers (default sam_vit_b)")
     parser.add_argument("--peers",
-                        help="implementations, in the order in which they run (default: openvino,onnxruntime,torch,torch-compile,rlx; on wgpu: torch,torch-compile,rlx)")
-    parser.add_argument("--rounds", type=int, help="number of rounds (default 5; on wgpu 3)")
-    parser.add_argument("-n", type=int, help="timed runs per turn (default 2; on wgpu 20)")
+                        help="implementations, in the order in which they run (default: openvino,onnxruntime,torch,torch-compile,rlx; on a GPU: torch,torch-compile,rlx)")
+    parser.add_argument("--rounds", type=int, help="number of rounds (default 5; on a GPU 3)")
+    parser.add_argument("-n", type=int, help="timed runs per turn (default 2; on a GPU 20)")
     parser.add_argument("--warmup", type=int,
-                        help="runs before the timed ones, including the first (default 1; on wgpu 5)")
+                        help="runs before the timed ones, including the first (default 1; on a GPU 5)")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--precision", choices=["f32", "bf16"], default="f32")
     parser.add_argument("--markdown")
@@ -199,7 +199,7 @@ def main():
     if a.model not in ("sam_vit_b", "sam_vit_h", "sam_tiny") and not re.fullmatch(r"sam3(_\d+)?", a.model):
         parser.error(f"--model {a.model} is not known")
     if (not on_cpu or a.model.startswith("sam3")) and {"openvino", "onnxruntime"} & set(names):
-        parser.error("on wgpu, and for SAM 3, the peers are torch and torch-compile")
+        parser.error("on a GPU, and for SAM 3, the peers are torch and torch-compile")
     prepare(a, names)
     c, text = Comparison(a, names), ""
     for _ in c.cpu() if on_cpu else c.gpu():

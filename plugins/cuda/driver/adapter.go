@@ -196,7 +196,8 @@ func (a *api) describe(l library, i, version int32) (*adapter, error) {
 		Binding: maxBinding, Buffer: 1 << 46, Bindings: 256, Groups: maxGroups, Clock: true, Keeps: true,
 		Shaders: a.few,
 		Kernels: kernels.Limits{WorkgroupStorage: workgroupStorage, Keeps: true,
-			Own: matrix.Kernels(d.matrix)},
+			Own: matrix.Kernels(d.matrix), OwnVectors: matrix.Vectors(d.matrix),
+			OwnDecoding: matrix.Decoding(d.matrix)},
 	}
 	if d.limits.Kernels.Own != nil {
 		d.limits.Precisions = matrix.Precisions()

@@ -107,17 +107,27 @@ var (
 
 // overlapping changes a kernel so that it may be launched while the one before it ends: it first lets the next kernel
 // be launched, and then waits for the end of the one before. This hides the time that a launch takes. As all kernels of
-// a stream do so, each sees what all before it have written.
+// a stream do so, each sees what all before it have written. A text of package matrix may say where it waits, see
+// matrix.Waits.
 func overlapping(text string) (string, bool) {
 	at, target := bodyOf.FindStringIndex(text), targetOf.FindStringIndex(text)
 	if at == nil || target == nil || target[0] > at[0] {
 		return text, false
 	}
-	return text[:target[0]] + ".version 8.0\n.target sm_90" + text[target[1]:at[1]] + overlap + text[at[1]:], true
+	body := launch + text[at[1]:]
+	if strings.Contains(body, matrix.Waits) {
+		body = strings.ReplaceAll(body, matrix.Waits, wait)
+	} else {
+		body = launch + wait + text[at[1]+1:]
+	}
+	return text[:target[0]] + ".version 8.0\n.target sm_90" + text[target[1]:at[1]] + body, true
 }
 
-// overlap begins a kernel that may overlap with the one before it.
-const overlap = "\n  griddepcontrol.launch_dependents;\n  griddepcontrol.wait;"
+// launch lets the next kernel be launched, and wait waits for the end of the one before.
+const (
+	launch = "\n  griddepcontrol.launch_dependents;\n"
+	wait   = "  griddepcontrol.wait;\n"
+)
 
 // load loads machine code. The caller has called enter.
 func (p *pipeline) load(code []byte, entry string) bool {

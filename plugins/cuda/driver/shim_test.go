@@ -38,6 +38,7 @@ func interpreted(d matrix.Device, change func(text string) string) *gpu.Backend 
 		},
 		Limits: func(l *gpu.Limits) {
 			l.Kernels.Own, l.Kernels.Keeps, l.Precisions = matrix.Kernels(d), true, matrix.Precisions()
+			l.Kernels.OwnVectors, l.Kernels.OwnDecoding = matrix.Vectors(d), matrix.Decoding(d)
 		},
 	})
 }
@@ -103,27 +104,32 @@ func TestInterpreterFinds(t *testing.T) {
 	}
 }
 
-// TestInterpretedWeights: a weight is rounded before the first run, and again after it was replaced.
+// TestInterpretedWeights: weights are rounded when they are loaded, and those that are replaced again after that. The
+// device has no others.
 func TestInterpretedWeights(t *testing.T) {
 	const m, n, k = 128, 64, 64
 	g := ir.NewGraph("weights")
 	x, w := op.Input(g, "x", ir.TypeOf(dtype.F32, m, k)), op.Param(g, "w", ir.TypeOf(dtype.F32, n, k))
-	g.Return("y", op.FusedMatMul(x, w, nil, nil, op.FusedMatMulAttrs{TransB: true}))
+	other := op.Param(g, "other", ir.TypeOf(dtype.F32, n, k))
+	product := func(w *ir.Node) *ir.Node { return op.FusedMatMul(x, w, nil, nil, op.FusedMatMulAttrs{TransB: true}) }
+	g.Return("y", op.Add(product(w), product(other)))
 	p, _, err := sched.Build(g, sched.Options{Target: "cpu",
-		Weights: func(string) (int64, bool) { return 0, true }})
+		Weights: func(name string) (int64, bool) {
+			return map[string]int64{"w": 0, "other": 4 * n * k}[name], true
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	on := interpreted(withMMA, strings.Clone)
-	w = p.Graph.Params()[0]
-	place := p.Places[w.ID]
-	weights := make([]byte, place.Offset+place.Size)
-	set := func(v float32) {
-		for i := range n * k {
-			binary.LittleEndian.PutUint32(weights[place.Offset+4*int64(i):], math.Float32bits(v))
+	params := p.Graph.Params()
+	weights := make([]byte, p.Places[params[1].ID].Offset+4*n*k)
+	set := func(i int, v float32) {
+		for k := range n * k {
+			binary.LittleEndian.PutUint32(weights[p.Places[params[i].ID].Offset+4*int64(k):], math.Float32bits(v))
 		}
 	}
-	set(1.001)
+	set(0, 1.001)
+	set(1, 4.001)
 	exe, err := on.Load(t.Context(), device.Load{Program: p, Weights: weights, Precision: "bf16"})
 	if err != nil {
 		t.Fatal(err)
@@ -139,11 +145,12 @@ func TestInterpretedWeights(t *testing.T) {
 		in.Floats[i] = 1
 	}
 	r.set("x", in)
-	for i, want := range []float64{k, k, 2 * k} {
+	for i, want := range []float64{5 * k, 5 * k, 6 * k} {
 		if i == 2 {
-			set(2.001)
+			clear(weights) // those that are not replaced are not valid
+			set(0, 2.001)
 			err := exe.(device.WeightSetter).SetWeights(t.Context(),
-				device.NewWeights{Params: []int{w.ID}, Weights: weights})
+				device.NewWeights{Params: []int{params[0].ID}, Weights: weights})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -23,7 +23,7 @@ func TestPacked(t *testing.T) { testPacked(t, shared) }
 
 func testPacked(t *testing.T, on device.Backend) {
 	for _, typ := range dtype.Packed() {
-		for _, s := range [][2]int{{5, 256}, {19, 1536}, {3, 4352}} {
+		for _, s := range [][2]int{{5, 256}, {19, 1536}, {3, 4352}, {11, 2048}} {
 			t.Run(fmt.Sprintf("%v/%dx%d", typ, s[0], s[1]), func(t *testing.T) {
 				g := ir.NewGraph("vectors")
 				x := op.Input(g, "x", ir.TypeOf(dtype.F32, 1, int64(s[1])))

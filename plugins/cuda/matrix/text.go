@@ -16,7 +16,8 @@ type text struct {
 }
 
 // registers lists the prefixes of registers and their types.
-var registers = []struct{ prefix, typ string }{{"r", "b32"}, {"d", "b64"}, {"f", "f32"}, {"p", "pred"}}
+var registers = []struct{ prefix, typ string }{{"r", "b32"}, {"d", "b64"}, {"f", "f32"}, {"p", "pred"},
+	{"h", "b16"}}
 
 func newText() *text { return &text{counts: map[string]int{}} }
 

@@ -25,7 +25,7 @@ type access struct {
 
 var (
 	transfer = regexp.MustCompile(`^(ld|st)\.(relaxed\.gpu\.|relaxed\.cta\.)?(global|shared)(\.nc)?` +
-		`(?:\.v([24]))?\.([usfb])32$`)
+		`(?:\.L1::no_allocate)?(?:\.v([24]))?\.([usfb])32$`)
 	addition = regexp.MustCompile(`^atom\.relaxed\.(?:gpu|cta)\.(global|shared)\.add\.u32$`)
 )
 

@@ -214,6 +214,21 @@ func approximate(a uint32) uint32 {
 
 func reciprocal(x float64) float64 { return 1 / x }
 
+// permuted returns four of the bytes of two words, the lower first. Four bits of selector pick each.
+func permuted(low, high, selector uint32) (out uint32) {
+	both := uint64(high)<<32 | uint64(low)
+	for i := range 4 {
+		out |= uint32(both>>(8*(selector>>(4*i)&7))) & 0xff << (8 * i)
+	}
+	return out
+}
+
+// sumOfHalves returns a*b + c of the bf16 in the upper halves of words, as a bf16.
+func sumOfHalves(a, b, c uint32) uint32 {
+	f := func(w uint32) float64 { return value(w &^ 0xffff) }
+	return rounded(f(a)*f(b)+f(c), 8, -126) >> 16
+}
+
 // flushed returns a float, or 0 if it is denormal.
 func flushed(a uint32) uint32 {
 	if a>>23&0xff == 0 {
@@ -335,6 +350,18 @@ var operations = joined(map[string]operation{
 	"max.u32": each2("r=rr", func(a, b uint32) uint32 { return max(a, b) }),
 	"min.s32": each2("r=rr", func(a, b uint32) uint32 { return uint32(min(int32(a), int32(b))) }),
 	"max.s32": each2("r=rr", func(a, b uint32) uint32 { return uint32(max(int32(a), int32(b))) }),
+	"prmt.b32": {"r=rrr", func(m *machine, in *instruction, lanes []int32) {
+		d, a, b, c := m.words[in.a[0]], m.words[in.a[1]], m.words[in.a[2]], m.words[in.a[3]]
+		for _, l := range lanes {
+			d[l] = permuted(a[l], b[l], c[l])
+		}
+	}},
+	"fma.rn.bf16x2": {"r=rrr", func(m *machine, in *instruction, lanes []int32) {
+		d, a, b, c := m.words[in.a[0]], m.words[in.a[1]], m.words[in.a[2]], m.words[in.a[3]]
+		for _, l := range lanes {
+			d[l] = sumOfHalves(a[l], b[l], c[l])<<16 | sumOfHalves(a[l]<<16, b[l]<<16, c[l]<<16)&0xffff
+		}
+	}},
 	"abs.s32": each1("r=r", func(a uint32) uint32 { return uint32(max(int32(a), -int32(a))) }),
 	"clz.b32": each1("r=r", func(a uint32) uint32 { return uint32(bits.LeadingZeros32(a)) }),
 	"mad.lo.u32": {"r=rrr", func(m *machine, in *instruction, lanes []int32) {

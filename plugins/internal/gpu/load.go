@@ -27,12 +27,12 @@ type executable struct {
 	keptAt                     map[int]int64 // where that of a node begins
 	keptBytes                  int64
 	rounded                    rounded
-	made                       bool       // kept has what belongs to the weights
 	section                    []byte     // the weights section; nil once it is uploaded
 	mapped                     bool       // device.Load.Mapped
 	hostIO                     []byte     // device.Load.IO
 	resident                   []interval // ranges of the weights section that the program reads
 	weights                    []*space   // memory for these ranges
+	passing                    passing    // ranges that are only read for kept
 	state                      *space     // state that is bound to the stateful dispatches; nil if no state is bound
 	stateShape                 *space     // a space without buffers that is divided like a state
 	params                     Buffer     // parameters of all dispatches
@@ -161,7 +161,12 @@ func (x *executable) load() (err error) {
 	if err == nil {
 		x.prepareFirstRun()
 	}
-	return cmp.Or(err, <-uploaded)
+	section := x.section
+	if err = cmp.Or(err, <-uploaded); err != nil {
+		return err
+	}
+	x.section = nil
+	return x.makeKept(section, nil)
 }
 
 // prepareFirstRun prepares the first run while the weights are being uploaded. It writes the parameters for the
@@ -187,7 +192,7 @@ func (x *executable) allocate() (err error) {
 		*space
 		what string
 	}{{x.arena, "arena"}, {x.io, "inputs and outputs"}, {x.scratch, "scratch"}, {x.kept, "rounded weights"},
-		{x.rounded.space, "rounded values"}, {x.status, "status"}} {
+		{x.rounded.space, "rounded values"}, {x.status, "status"}, {x.passing.space, "weights"}} {
 		if err := s.make(x.gpu, s.what); err != nil {
 			return err
 		}
@@ -217,7 +222,6 @@ func (x *executable) upload() (err error) {
 			err = x.gpu.upload(r.space, r.at, x.section[r.from:min(r.to, int64(len(x.section)))])
 		}
 	}
-	x.section = nil
 	return cmp.Or(err, x.gpu.seen(x.gpu.dev.Uploaded()))
 }
 
@@ -229,7 +233,7 @@ const driverMemory = 64 << 20
 // is allocated.
 func (x *executable) checkMemory() error {
 	free, staging := x.gpu.adapter.Free(), x.upBytes+x.downBytes
-	weights := total(x.weights)
+	weights := total(x.weights) + x.passing.space.bytes
 	need := weights + x.program.ArenaSize + x.program.IOSize + x.scratchBytes + x.keptBytes + x.rounded.bytes +
 		staging + driverMemory
 	if free == 0 || need <= free {
@@ -384,7 +388,8 @@ func (x *executable) release() {
 		s.release()
 	}
 	x.weights = nil
-	for _, s := range []**space{&x.arena, &x.io, &x.scratch, &x.kept, &x.rounded.space, &x.status} {
+	for _, s := range []**space{&x.arena, &x.io, &x.scratch, &x.kept, &x.rounded.space, &x.status,
+		&x.passing.space} {
 		(*s).release()
 		*s = nil
 	}

@@ -52,6 +52,9 @@ func (x *executable) plan() error {
 // planSteps chooses the shaders of the program's steps, but not of the programs of its loops.
 func (x *executable) planSteps() error {
 	root := x.base()
+	x.limits.Lasts = func(n *ir.Node) bool {
+		return kernels.IsWeight(n) && x.program.Places[n.ID].Space == program.Weights
+	}
 	groups := x.findGroups()
 	x.planRounded(groups)
 	var found []kernels.Kernel // kernel of each step
@@ -90,10 +93,8 @@ func (x *executable) planSteps() error {
 				x.add(dispatch{step: i, node: n, shader: s, group: number})
 			}
 		}
-		if steps > 0 {
-			x.add(
-				dispatch{step: i - 1, node: group.steps[steps-1], shader: group.shader, steps: group.steps,
-					group: number})
+		for _, s := range group.shaders {
+			x.add(dispatch{step: i - 1, node: group.steps[steps-1], shader: s, steps: group.steps, group: number})
 		}
 	}
 	x.paramBytes = max(x.paramBytes, program.Align)
@@ -167,26 +168,31 @@ func (x *executable) reserve(d *dispatch) {
 // mostGrouped is the largest number of steps in a group.
 const mostGrouped = 8
 
-// findGroups returns a dispatch for each group of steps, by the step that it begins with. Workgroups of a dispatch do
-// not wait for each other, so groups with results that overlap other operands are left out.
-func (x *executable) findGroups() map[int]dispatch {
-	out := map[int]dispatch{}
+// stepGroup is a group of consecutive steps and the shaders that run them. Without steps it is none.
+type stepGroup struct {
+	steps   []*ir.Node
+	shaders []kernels.Shader
+}
+
+// findGroups returns the groups of steps, by the step that each begins with. Workgroups of a dispatch do not wait for
+// each other, so groups with results that overlap other operands are left out.
+func (x *executable) findGroups() map[int]stepGroup {
+	out := map[int]stepGroup{}
 	uses := x.program.Graph.UseCounts()
 	for i := 0; i < len(x.program.Steps); {
-		d := x.findGroup(i, uses)
-		if d.steps != nil {
-			out[i] = d
+		g := x.findGroup(i, uses)
+		if g.steps != nil {
+			out[i] = g
 		}
-		i += max(1, len(d.steps))
+		i += max(1, len(g.steps))
 	}
 	return out
 }
 
-// findGroup returns a dispatch for the group of steps that begins at step first. It has no steps if no group begins
-// there.
-func (x *executable) findGroup(first int, uses []int) dispatch {
+// findGroup returns the group of steps that begins at step first. It has no steps if no group begins there.
+func (x *executable) findGroup(first int, uses []int) stepGroup {
 	if x.program.Loop(x.program.Steps[first].Node) != nil {
-		return dispatch{}
+		return stepGroup{}
 	}
 	var nodes []*ir.Node
 	for _, s := range x.program.Steps[first:min(first+mostGrouped, len(x.program.Steps))] {
@@ -194,25 +200,40 @@ func (x *executable) findGroup(first int, uses []int) dispatch {
 	}
 	g, ok := kernels.FindGroup(nodes, uses, x.limits)
 	if !ok {
-		return dispatch{}
+		return stepGroup{}
 	}
-	d := dispatch{shader: g.Shader, steps: nodes[:g.Steps]}
-	for i, b := range g.Shader.Bindings {
-		for _, other := range g.Shader.Bindings[:i] {
-			if n, o := d.operand(b), d.operand(other); n != nil && o != nil && n != o &&
-				(b.Operand < 0 || other.Operand < 0) && x.program.Places[n.ID].Overlaps(x.program.Places[o.ID]) {
-				return dispatch{}
+	for _, s := range g.Shaders {
+		if x.overlaps(&dispatch{shader: s, steps: nodes[:g.Steps]}) {
+			return stepGroup{}
+		}
+	}
+	return stepGroup{nodes[:g.Steps], g.Shaders}
+}
+
+// overlaps reports whether a result of a group's shader lies over another operand of it, so that one workgroup could
+// overwrite what another one reads.
+func (x *executable) overlaps(d *dispatch) bool {
+	for i, b := range d.shader.Bindings {
+		for _, other := range d.shader.Bindings[:i] {
+			n, o := d.operand(b), d.operand(other)
+			if n == nil || o == nil || n == o || b.Operand >= 0 && other.Operand >= 0 {
+				continue
+			}
+			p, q := x.program.Places[n.ID], x.program.Places[o.ID]
+			same := p.Space == q.Space && p.Offset == q.Offset && p.Size == q.Size
+			if p.Overlaps(q) && !(same && (b.InPlace || other.InPlace)) {
+				return true
 			}
 		}
 	}
-	return d
+	return false
 }
 
 // planWeights finds the ranges of the weights section that steps read, and plans memory for them: one space for all
 // ranges or, if the device can use the section in place, a space over each range.
 func (x *executable) planWeights() {
 	if !x.mapped || !x.gpu.atPage(x.section) {
-		x.resident = merge(x.weightsRead(), program.Align, 0)
+		x.resident = merge(x.planPassing(x.weightsRead()), program.Align, 0)
 		total := int64(0)
 		for i := range x.resident {
 			x.resident[i].at = total
@@ -225,7 +246,9 @@ func (x *executable) planWeights() {
 		x.weights = []*space{s}
 		return
 	}
-	x.resident = merge(x.weightsRead(), x.gpu.limits.Page, inPlaceGap)
+	x.passing.space = &space{}
+	stay, pass := x.weightsRead()
+	x.resident = merge(append(stay, pass...), x.gpu.limits.Page, inPlaceGap)
 	for i := range x.resident {
 		r := &x.resident[i]
 		r.space = x.gpu.spaceOver(x.section[r.from:min(r.to, int64(len(x.section)))], r.to-r.from)
@@ -252,20 +275,6 @@ func merge(list []interval, unit, gap int64) (out []interval) {
 	return out
 }
 
-// weightsRead returns the ranges of the weights that steps read, in the order of the steps. Those of loops follow.
-func (x *executable) weightsRead() (used []interval) {
-	for _, y := range x.all() {
-		for _, s := range y.program.Steps {
-			for _, in := range y.program.Graph.Nodes[s.Node].Operands() {
-				if pl := y.program.Places[in.ID]; pl.Space == program.Weights {
-					used = append(used, interval{from: pl.Offset, to: pl.Offset + pl.Size})
-				}
-			}
-		}
-	}
-	return used
-}
-
 // locate returns the space that holds a place, and the offset in it.
 func (x *executable) locate(pl program.Place) (*space, int64) {
 	switch {
@@ -285,13 +294,25 @@ func (x *executable) locate(pl program.Place) (*space, int64) {
 	case program.State:
 		return cmp.Or(x.state, x.stateShape), pl.Offset
 	}
-	i, found := slices.BinarySearchFunc(x.resident, pl.Offset, func(r interval, off int64) int {
+	r, ok := holder(x.resident, pl.Offset)
+	if !ok {
+		r, _ = holder(x.passing.list, pl.Offset)
+	}
+	return r.space, r.at + pl.Offset - r.from
+}
+
+// holder returns the interval that has an offset of the weights section.
+func holder(list []interval, offset int64) (r interval, ok bool) {
+	i, found := slices.BinarySearchFunc(list, offset, func(r interval, off int64) int {
 		return cmp.Compare(r.from, off)
 	})
-	if !found {
-		i--
+	if found {
+		return list[i], true
 	}
-	return x.resident[i].space, x.resident[i].at + pl.Offset - x.resident[i].from
+	if i == 0 || offset >= list[i-1].to {
+		return r, false
+	}
+	return list[i-1], true
 }
 
 // bindings returns the views of the operands of a dispatch, and the pieces of buffers that they consist of.

@@ -27,7 +27,7 @@ func (r *rounded) at(n *ir.Node) (s *space, offset, bytes int64) {
 }
 
 // planRounded finds values to copy and plans memory for the copies. groups are the groups of steps by their first step.
-func (x *executable) planRounded(groups map[int]dispatch) {
+func (x *executable) planRounded(groups map[int]stepGroup) {
 	if len(x.limits.Own) == 0 || x.root != nil {
 		return
 	}

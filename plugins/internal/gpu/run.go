@@ -59,9 +59,6 @@ func (x *executable) run(ctx context.Context, r device.Run) (device.Stats, error
 	if err := x.clearStatus(); err != nil {
 		return stats, err
 	}
-	if err := x.makeKept(); err != nil {
-		return stats, err
-	}
 	run := &recording{exec: x, ctx: ctx, run: r, start: start, stats: &stats}
 	x.gpu.polled = run.report
 	err := run.steps()
@@ -188,18 +185,22 @@ func (c *recording) submitAndWait() error {
 	return c.exec.gpu.wait(time.Time{})
 }
 
-// grouped reports for each group whether its shader runs instead of the shaders of its steps. It does if the run needs
+// grouped reports for each group whether its shaders run instead of the shaders of its steps. They do if the run needs
 // all of these steps and examines no values between them.
 func (c *recording) grouped() []bool {
 	out := make([]bool, c.exec.groups)
+	for i := range out {
+		out[i] = !c.single()
+	}
 	for _, d := range c.exec.dispatches {
-		if d.steps != nil && d.x > 0 && !c.single() {
-			steps := c.needed
-			if steps != nil {
-				steps = steps[d.step+1-len(d.steps) : d.step+1]
-			}
-			out[d.group] = !slices.Contains(steps, false)
+		if d.steps == nil || !out[d.group] {
+			continue
 		}
+		steps := c.needed
+		if steps != nil {
+			steps = steps[d.step+1-len(d.steps) : d.step+1]
+		}
+		out[d.group] = d.x > 0 && !slices.Contains(steps, false)
 	}
 	return out
 }

@@ -2,6 +2,7 @@ package gpu
 
 import (
 	"context"
+	"slices"
 
 	"github.com/rlx-go/rlx/core/device"
 )
@@ -22,7 +23,6 @@ func (x *executable) setWeights(w device.NewWeights) error {
 	if err := x.ownWeights(w); err != nil {
 		return err
 	}
-	x.made = false
 	for _, id := range w.Params {
 		pl := x.program.Places[id]
 		for _, r := range x.resident { // steps may read only parts of the param
@@ -35,7 +35,15 @@ func (x *executable) setWeights(w device.NewWeights) error {
 			}
 		}
 	}
-	return x.gpu.seen(x.gpu.dev.Uploaded())
+	if err := x.gpu.seen(x.gpu.dev.Uploaded()); err != nil {
+		return err
+	}
+	return x.makeKept(w.Weights, func(r interval) bool {
+		return slices.ContainsFunc(w.Params, func(id int) bool {
+			pl := x.program.Places[id]
+			return max(r.from, pl.Offset) < min(r.to, pl.Offset+pl.Size)
+		})
+	})
 }
 
 // ownWeights gives spaces that lie over the artifact's weights memory of their own if params in them are replaced, and
@@ -79,21 +87,4 @@ func (x *executable) ownWeights(w device.NewWeights) error {
 		}
 	}
 	return x.gpu.seen(x.gpu.dev.Uploaded())
-}
-
-// makeKept runs the shaders that read nothing but weights, unless they have run since the weights changed.
-func (x *executable) makeKept() error {
-	if x.made || x.keptBytes == 0 {
-		return nil
-	}
-	err := x.gpu.commands(func(e Encoder) error {
-		for _, d := range x.dispatches {
-			if d.shader.Once && d.x > 0 {
-				e.Dispatch(d.pipeline, d.bound, d.x, d.y)
-			}
-		}
-		return nil
-	})
-	x.made = err == nil
-	return err
 }

@@ -158,9 +158,7 @@ func attention(n *ir.Node, l Limits) []Shader {
 	vectors := fewOperands(n)
 	var few []Shader
 	if vectors {
-		for _, f := range chooseFew(n, s, l) {
-			few = append(few, fewShaders(n, a, c, f)...)
-		}
+		few = fewOrOne(n, a, s, c, l)
 	}
 	if few != nil && n.Graph.Syms.Largest(ir.Shape{s.Sq})[0] <= fewQueries {
 		return few

@@ -2,12 +2,12 @@ package kernels
 
 import "github.com/rlx-go/rlx/core/ir"
 
-// Group runs consecutive steps in one dispatch. With one row, a step is shorter than the gap between two dispatches, so
-// the time for a token of a language model is mostly proportional to the number of dispatches. If Group.Shader has
-// nothing to do in a run, or single steps are observed, the steps' own shaders run instead.
+// Group runs consecutive steps in fewer dispatches than they have. With one row, a step is shorter than the gap between
+// two dispatches, so the time for a token of a language model is mostly proportional to the number of dispatches. If
+// one of the shaders has nothing to do in a run, or single steps are observed, the steps' own shaders run instead.
 type Group struct {
-	Steps  int    // number of steps
-	Shader Shader // its bindings tell to which step an operand belongs
+	Steps   int      // number of steps
+	Shaders []Shader // their bindings tell to which step an operand belongs
 }
 
 // groupings find the longest group that begins at a step. uses counts the uses of each node.

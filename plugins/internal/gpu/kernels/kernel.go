@@ -47,6 +47,14 @@ type Limits struct {
 	Rounded, RoundsOnly bool
 	// Own are kernels that the device has of its own, by op.
 	Own map[string]Own
+	// OwnVectors, if not nil, returns a shader of the device's own for products of one row, or false if it does not
+	// take them. The shader has the bindings of Vectors.
+	OwnVectors func(v Vectors) (s Shader, ok bool)
+	// OwnDecoding, if not nil, returns shaders of the device's own for attention of one query, or nil if it does not
+	// take it. Their Name, Fields, Bindings, Params and Groups are filled in.
+	OwnDecoding func(d Decoding) []Shader
+	// Lasts reports whether a value is a weight that no step writes, in no run. Nil means that it is not known.
+	Lasts func(n *ir.Node) bool
 
 	// AttentionTile is the shape of tiled attention. If it is nil, the kernel chooses one by its sizes.
 	AttentionTile *AttentionTile
@@ -128,6 +136,9 @@ type Binding struct {
 	Name    string
 	Operand int
 	Of      int // in a group: the step that the operand belongs to
+	// InPlace says that a result may lie over the operand: each element is read only by the invocation that then writes
+	// the result's element at its place.
+	InPlace bool
 	// Vec is the number of elements per access: 0 for single elements, 4 for vectors of four f32, u32 or bools, or of
 	// four f16 or bf16, which are converted to f32 and back.
 	Vec int

@@ -177,7 +177,7 @@ func matmul(n *ir.Node, a productForm, l Limits) []Shader {
 			}
 		}
 	}
-	take(0, 1, func() []Shader { return []Shader{matmulVector(n, a)} })
+	take(0, 1, func() []Shader { return []Shader{matmulVector(n, a, l)} })
 	few := mostFewRows(l, n)
 	take(2, few, func() []Shader { return []Shader{matmulRows(n, a)} })
 	take(few+1, most.m, tiled)

@@ -85,17 +85,29 @@ const normGroups = 528
 const mostKept = 8
 
 // matmulVector multiplies x [1,K] by a weight [N,K].
-func matmulVector(n *ir.Node, a productForm) Shader {
-	return vectorShader([]vectorStep{vectorStepOf(n, a, 0)}, nil, 0)
+func matmulVector(n *ir.Node, a productForm, l Limits) Shader {
+	return vectorShader([]vectorStep{vectorStepOf(n, a, 0)}, nil, 0, l)
 }
 
-// vectorShader makes the shader. norm is the node that normalises x, or nil. gate is the step that multiplies the
-// results, or 0.
-func vectorShader(steps []vectorStep, norm *ir.Node, gate int) Shader {
+// vectorNorm is an rms_norm of x that a shader does first.
+type vectorNorm struct {
+	node  *ir.Node
+	of    int // its step
+	x     Binding
+	gamma int // operand index; that of beta follows
+	eps   float64
+}
+
+// vectorShader makes the shader. norm is how x is normalised, or nil. gate is the step that multiplies the results, or
+// 0.
+func vectorShader(steps []vectorStep, norm *vectorNorm, gate int, l Limits) Shader {
 	k, columns := 0, 0
 	v := vectors{Gated: gate > 0, Lanes: 32, Each: 2, Ahead: 4}
 	s := Shader{Name: steps[0].node.Op.Name, Body: matmulVectorWGSL, Fields: []string{"groups", "k_size"},
 		Bindings: []Binding{{Name: "a", Operand: 0, Vec: 4, DType: dtype.F32}}}
+	if norm != nil {
+		s.Bindings[0].Operand, s.Bindings[0].Of = norm.x.Operand, norm.x.Of
+	}
 	for i, p := range steps {
 		size := largest(p.node, p.attrs)
 		k, columns = size.k, columns+size.n
@@ -125,11 +137,12 @@ func vectorShader(steps []vectorStep, norm *ir.Node, gate int) Shader {
 	var ofNorm []uint32
 	if norm != nil {
 		v.Quads = k / 4
-		s.Bindings = append(s.Bindings, Binding{Name: "gamma", Operand: 1, Vec: 4, DType: dtype.F32},
-			Binding{Name: "beta", Operand: 2, Vec: 4, DType: dtype.F32})
+		s.Bindings = append(s.Bindings,
+			Binding{Name: "gamma", Operand: norm.gamma, Of: norm.of, Vec: 4, DType: dtype.F32},
+			Binding{Name: "beta", Operand: norm.gamma + 1, Of: norm.of, Vec: 4, DType: dtype.F32})
 		s.Fields = append(s.Fields, "stride", "count:f32", "eps:f32")
 		ofNorm = []uint32{normGroups, math.Float32bits(float32(k)),
-			math.Float32bits(float32(norm.Attrs.(op.RmsNormAttrs).Eps))}
+			math.Float32bits(float32(norm.eps))}
 	}
 	v.shape(k, columns, steps[0].node.In[1].Type.DType.IsPacked())
 	s.Consts = v
@@ -168,7 +181,7 @@ func vectorShader(steps []vectorStep, norm *ir.Node, gate int) Shader {
 		}
 		return append(list, ofNorm...)
 	}
-	return s
+	return l.ownVectors(s, steps, norm)
 }
 
 // shape chooses the invocations and reads for products over k values with so many columns in all.
@@ -210,30 +223,49 @@ func (v *vectors) agree() {
 //	k = matmul x, wk            g = fused_matmul x, wg {act="silu"}     d = dequant_matmul x, w
 //	v = matmul x, wv            y = mul u, g                            y = add r, d
 func vectorGroup(nodes []*ir.Node, uses []int, l Limits) (g Group, ok bool) {
-	var steps []vectorStep
-	var norm, x *ir.Node
-	at := 0
-	if n := nodes[0]; n.Is(op.RmsNormDef) && allF32(n) && fourAtOnce(n) {
-		if width := int(n.Type.Shape[n.Type.Rank()-1].Const); width <= 4*256*mostKept &&
-			4*width+8192 <= l.WorkgroupStorage {
-			norm, at, x = n, 1, n
-		}
+	if g, ok := sumNormGroup(nodes, uses, l); ok {
+		return g, true
 	}
+	var norm *vectorNorm
+	first, x := 0, nodes[0].In
+	if n := nodes[0]; n.Is(op.RmsNormDef) && normalises(n, l) {
+		norm, first = &vectorNorm{n, 0, Binding{}, 1, n.Attrs.(op.RmsNormAttrs).Eps}, 1
+		steps, gate, end := vectorSteps(nodes, first, n, uses, l)
+		if len(steps) == 0 || uses[n.ID] != len(steps) {
+			return Group{}, false
+		}
+		return Group{Steps: end, Shaders: []Shader{vectorShader(steps, norm, gate, l)}}, true
+	}
+	if len(x) == 0 {
+		return Group{}, false
+	}
+	steps, gate, end := vectorSteps(nodes, 0, x[0], uses, l)
+	if end < 2 {
+		return Group{}, false
+	}
+	return Group{Steps: end, Shaders: []Shader{vectorShader(steps, nil, gate, l)}}, true
+}
+
+// normalises reports whether a shader for products can do a norm first.
+func normalises(n *ir.Node, l Limits) bool {
+	x := n.In[0].Type
+	width := int(x.Shape[x.Rank()-1].Const)
+	return allF32(&ir.Node{In: n.In, Type: x}) && fourAtOnce(n) && width <= 4*256*mostKept &&
+		4*width+8192 <= l.WorkgroupStorage
+}
+
+// vectorSteps finds the products of x that begin at node first, and the step after them that belongs to them. gate is
+// the step that multiplies the results, or 0, and end the number of the node after all.
+func vectorSteps(nodes []*ir.Node, first int, x *ir.Node, uses []int, l Limits) (steps []vectorStep, gate, end int) {
+	at := first
 	for ; at < len(nodes); at++ {
 		n := nodes[at]
 		a, ok := productAttrs(n)
-		if x == nil && ok {
-			x = n.In[0]
-		}
 		if !ok || n.In[0] != x || a.HasResidual || !byRows(n, a, l) || smallest(n, a).m > 1 {
 			break
 		}
 		steps = append(steps, vectorStepOf(n, a, at))
 	}
-	if len(steps) == 0 || norm != nil && uses[norm.ID] != len(steps) {
-		return Group{}, false
-	}
-	gate := 0
 	if at < len(nodes) {
 		switch n := nodes[at]; len(steps) {
 		case 1:
@@ -248,10 +280,41 @@ func vectorGroup(nodes []*ir.Node, uses []int, l Limits) (g Group, ok bool) {
 			}
 		}
 	}
-	if at < 2 {
-		return Group{}, false
+	return steps, gate, at
+}
+
+// sumNormGroup finds a product, the sum of its result and a residual, the norm of that, and products of the norm. One
+// shader computes the first product and the sum, and another the rest.
+//
+//	d = dequant_matmul a, w
+//	s, x = fused_add_rms_norm r, d, γ, β
+//	q = dequant_matmul x, wq
+func sumNormGroup(nodes []*ir.Node, uses []int, l Limits) (g Group, ok bool) {
+	if len(nodes) < 3 || !nodes[1].Is(op.FusedAddRmsNormDef) || !normalises(nodes[1], l) {
+		return g, false
 	}
-	return Group{Steps: at, Shader: vectorShader(steps, norm, gate)}, true
+	d, t := nodes[0], nodes[1]
+	a, ok := productAttrs(d)
+	if !ok || a.HasResidual || !byRows(d, a, l) || smallest(d, a).m > 1 || uses[d.ID] != 1 ||
+		!t.In[0].Type.Equal(t.In[1].Type) {
+		return g, false
+	}
+	first := vectorStepOf(d, a, 0)
+	first.attrs.HasResidual, first.out = true, 1
+	first.residual = Binding{Operand: 0, Of: 1, InPlace: true}
+	if t.In[0] == d {
+		first.residual.Operand = 1
+	} else if t.In[1] != d {
+		return g, false
+	}
+	x := t.Values()[1]
+	steps, gate, end := vectorSteps(nodes, 2, x, uses, l)
+	if len(steps) == 0 || uses[x.ID] != len(steps) {
+		return g, false
+	}
+	norm := &vectorNorm{t, 1, Binding{Operand: Out, Of: 1}, 2, t.Attrs.(op.FusedAddRmsNormAttrs).Eps}
+	return Group{Steps: end, Shaders: []Shader{vectorShader([]vectorStep{first}, nil, 0, l),
+		vectorShader(steps, norm, gate, l)}}, true
 }
 
 // addTo makes n the residual of the product, if n adds its other operand to the product's result and nothing else reads
@@ -261,7 +324,7 @@ func (s *vectorStep) addTo(n *ir.Node, uses []int) bool {
 		return false
 	}
 	s.attrs.HasResidual = true
-	s.residual = Binding{}
+	s.residual = Binding{InPlace: true}
 	if n.In[0] == s.node {
 		s.residual.Operand = 1
 	}

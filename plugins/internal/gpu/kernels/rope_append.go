@@ -127,7 +127,7 @@ func ropeAppendGroup(nodes []*ir.Node, uses []int, _ Limits) (Group, bool) {
 		}
 		return ceilDiv(units, 256)
 	}
-	return Group{Steps: len(nodes), Shader: s}, true
+	return Group{Steps: len(nodes), Shaders: []Shader{s}}, true
 }
 
 // movesFours reports whether the step of a group can read and write vectors of four.
