@@ -64,6 +64,15 @@ func conv64(g *Args) []float64 {
 			}
 		}
 	}
+	for i := range out {
+		if g.Addend != nil {
+			out[i] += float64(g.Addend[i])
+		}
+		out[i] = elementwise.Exact(g.Act, out[i])
+		if g.Residual != nil {
+			out[i] += float64(g.Residual[i])
+		}
+	}
 	return out
 }
 
@@ -127,13 +136,25 @@ func drawValues(r *rand.Rand, g *Args) {
 	if r.IntN(2) == 0 {
 		g.Bias = kerneltest.Randoms(r, g.Cout)
 	}
+	if g.Transposed || r.IntN(3) == 0 {
+		return
+	}
+	g.Act = []elementwise.UnaryOp{elementwise.Identity, elementwise.Relu, elementwise.LeakyRelu.With(0.25)}[r.IntN(3)]
+	size := g.N * elementwise.Volume(g.OutSize()) * g.Cout
+	if r.IntN(2) == 0 {
+		g.Addend = kerneltest.Randoms(r, size)
+	}
+	if r.IntN(2) == 0 {
+		g.Residual = kerneltest.Randoms(r, size)
+	}
 }
 
 func describeConv(g *Args) string {
 	return fmt.Sprintf(
-		"transposed %v, %d x %v, channels %d to %d, kernel %v, stride %v pad %v and %v dilation %v groups %d, last %v",
+		"transposed %v, %d x %v, channels %d to %d, kernel %v, stride %v pad %v and %v dilation %v groups %d, last %v, "+
+			"act %v, addend %v, residual %v",
 		g.Transposed, g.N, g.In, g.Cin, g.Cout,
-		g.Kernel, g.Stride, g.Pad, g.OutputPad, g.Dilation, g.Groups, g.Last)
+		g.Kernel, g.Stride, g.Pad, g.OutputPad, g.Dilation, g.Groups, g.Last, g.Act, g.Addend != nil, g.Residual != nil)
 }
 
 func TestConv(t *testing.T) {

@@ -115,6 +115,7 @@ func (x *fewPanels) Do(lo, hi, worker int) {
 			}
 			g.copyOut(turned, pitch, g.firstRow, g.rowsNow, o, cols)
 		}
+		g.finishRows(g.firstRow, g.rowsNow, o, cols)
 		sc.Release(mark)
 	}
 }

@@ -117,6 +117,7 @@ func (x *mergedBlocks) Do(lo, hi, worker int) {
 		}
 		q.Tiles(s, sc, 0, 0, rows, 0, wide, packed, g.packed[group*g.panels*nr*g.k:], g.panels, first)
 		g.copyOut(c, wide, first*nr, cols, group*g.og+o, rows)
+		g.finishRows(first*nr, cols, group*g.og+o, rows)
 		sc.Release(mark)
 	}
 }

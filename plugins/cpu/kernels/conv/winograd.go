@@ -159,6 +159,7 @@ func (g *convolution) winograd() {
 func (w *winograd) again(g Args, n int) {
 	in, out := g.Cin*elementwise.Volume(g.In), g.Cout*elementwise.Volume(g.OutSize())
 	g.X, g.Out, g.N, g.Packed = g.X[n*in:][:in], g.Out[n*out:][:out], 1, nil
+	g.Epilogue = g.from(n * out)
 	Convolve(w.p, &g)
 }
 
@@ -457,6 +458,7 @@ func (w *winograd) writeTiles(lines []float32, ld int, x *flatPart, first, rows 
 			}
 		}
 	}
+	w.finishTiles(x, first, rows, sc)
 }
 
 // appendRuns appends runs of vectors for n >= vector elements. The last vector overlaps the one before.
