@@ -96,6 +96,10 @@ func (x *fewPanels) Do(lo, hi, worker int) {
 		}
 		q.Tiles(s, sc, 0, 0, g.rowsNow, 0, cols, g.packed[group*g.rowsNow*g.k:],
 			g.right[group*g.panels*nr*g.k:], g.panels, panel)
+		rest := g.Epilogue
+		if area > 1 {
+			rest = g.activate(tile[:g.rowsNow*nr])
+		}
 		switch {
 		case area == 1:
 		case area <= fewest: // too short for vectors
@@ -115,7 +119,7 @@ func (x *fewPanels) Do(lo, hi, worker int) {
 			}
 			g.copyOut(turned, pitch, g.firstRow, g.rowsNow, o, cols)
 		}
-		g.finishRows(g.firstRow, g.rowsNow, o, cols)
+		g.finishRows(rest, g.firstRow, g.rowsNow, o, cols)
 		sc.Release(mark)
 	}
 }

@@ -116,8 +116,9 @@ func (x *mergedBlocks) Do(lo, hi, worker int) {
 			packed = g.left[block*g.blockSize():]
 		}
 		q.Tiles(s, sc, 0, 0, rows, 0, wide, packed, g.packed[group*g.panels*nr*g.k:], g.panels, first)
+		rest := g.activate(c[:rows*wide])
 		g.copyOut(c, wide, first*nr, cols, group*g.og+o, rows)
-		g.finishRows(first*nr, cols, group*g.og+o, rows)
+		g.finishRows(rest, first*nr, cols, group*g.og+o, rows)
 		sc.Release(mark)
 	}
 }

@@ -417,7 +417,9 @@ func (w *winograd) block(tiles []float32, panels int, x *flatPart, block int, sc
 		}
 		output(lines[4*r*wide:], 2*wide, products[r*wide:], apart, bias, wide)
 	}
+	rest := w.activate(lines[:4*rows*wide])
 	w.writeTiles(lines, 2*wide, x, first, rows, sc)
+	w.finishTiles(rest, x, first, rows, sc)
 	sc.Release(mark)
 }
 
@@ -458,7 +460,6 @@ func (w *winograd) writeTiles(lines []float32, ld int, x *flatPart, first, rows 
 			}
 		}
 	}
-	w.finishTiles(x, first, rows, sc)
 }
 
 // appendRuns appends runs of vectors for n >= vector elements. The last vector overlaps the one before.
