@@ -60,7 +60,7 @@ func Convolve(p *pool.Pool, g *Args) {
 	case elementwise.Volume(c.out)*c.N*c.Cout == 0:
 	case elementwise.Volume(c.In)*c.Cin == 0: // only padding
 		p.Share(c.N*c.Cout, 1, (*convBias)(c))
-		c.finishAll()
+		c.late = true
 	case c.Last && c.plain():
 		c.plainProduct()
 	case c.Last && c.disjoint():
@@ -79,6 +79,9 @@ func Convolve(p *pool.Pool, g *Args) {
 	}
 	if p.Bad.Load() != 0 { // a weight is not finite, and multiplying the padding by it would give NaN
 		p.Share(c.N*c.Cout, 1, (*convDefinition)(c))
+		c.rest, c.late = c.Epilogue, true
+	}
+	if c.late {
 		c.finishAll()
 	}
 }
@@ -89,13 +92,11 @@ func (g *convolution) plainProduct() {
 		B: g.Weight, LDB: g.Cin,
 		TransB: true,
 		C:      g.Out, LDC: g.Cout, Bias: g.Bias}
-	if g.Addend == nil {
+	g.late = g.Addend != nil
+	if !g.late {
 		g.product.Act, g.product.Residual, g.product.LDR = g.Act, g.Residual, g.Cout
-		product.Gemm(g.p, &g.product)
-		return
 	}
 	product.Gemm(g.p, &g.product)
-	g.finishAll()
 }
 
 // direct computes the convolution as products of weights and of what they read of x.
@@ -151,6 +152,9 @@ type convolution struct {
 	fill                float32      // the value of padding
 	at                  []int        // where each tap of a band begins to read
 	masks               [3][]float32 // see alongLines
+
+	rest Epilogue // what is applied to the result, by tasks or, if late is set, after all of them
+	late bool
 }
 
 // A phase is a set of elements of the result that are computed from the same taps of the kernel: the elements start +
@@ -191,6 +195,7 @@ func (g *convolution) begin() {
 	if g.Transposed && g.any() {
 		panic("BUG: a transposed convolution has no epilogue")
 	}
+	g.startEpilogue()
 	g.cg, g.og = g.Cin/g.Groups, g.Cout/g.Groups
 	g.list()
 }

@@ -157,7 +157,15 @@ func describeConv(g *Args) string {
 		g.Kernel, g.Stride, g.Pad, g.OutputPad, g.Dilation, g.Groups, g.Last, g.Act, g.Addend != nil, g.Residual != nil)
 }
 
+// early lets tasks apply epilogues, except to the smallest results.
+func early(t *testing.T) {
+	before := lateSize
+	lateSize = 1 << 9
+	t.Cleanup(func() { lateSize = before })
+}
+
 func TestConv(t *testing.T) {
+	early(t)
 	seed := uint64(0) // each pool gets other cases, since conv64 takes most of the time
 	kerneltest.EachPool(t, func(t *testing.T, p *pool.Pool) {
 		seed++
@@ -208,6 +216,7 @@ func TestConvFew(t *testing.T) {
 
 // TestConvPatches compares convolutions whose kernels hardly overlap with the definition.
 func TestConvPatches(t *testing.T) {
+	early(t)
 	kerneltest.EachPool(t, func(t *testing.T, p *pool.Pool) {
 		r := kerneltest.RNG(37)
 		for i := range kerneltest.Some(40) {

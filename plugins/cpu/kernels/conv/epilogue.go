@@ -6,8 +6,8 @@ import (
 	"github.com/rlx-go/rlx/plugins/cpu/kernels/pool"
 )
 
-// An Epilogue is what follows a convolution: y = Act(y + Addend) + Residual. A task applies it to the elements that it
-// has just written, which are still in a cache.
+// An Epilogue is what follows a convolution: y = Act(y + Addend) + Residual. Tasks apply it to the elements that they
+// have just written, which are still in a cache; see lateSize for small results.
 type Epilogue struct {
 	Addend   []float32 // laid out as the result, or nil; must not overlap it
 	Act      elementwise.UnaryOp
@@ -30,8 +30,37 @@ func (e Epilogue) from(i int) Epilogue {
 	return e
 }
 
-// finish applies the epilogue to elements [at, at+n) of the result.
-func (g *convolution) finish(at, n int) { g.apply(g.p.Set, g.Out[at:at+n], at) }
+// lateSize is the number of elements up to which a result stays in the second-level cache. One pass over it, after all
+// tasks, then takes less time than a call for each row of a task. Tests change it.
+var lateSize = 1 << 16
+
+// startEpilogue decides when the epilogue is applied.
+func (g *convolution) startEpilogue() {
+	g.rest = g.Epilogue
+	g.late = g.N*g.Cout*elementwise.Volume(g.out) <= lateSize
+}
+
+// inTiles makes tasks apply the activation to their tiles, if nothing comes before, and the rest a pass of its own.
+func (g *convolution) inTiles() {
+	g.late = true
+	if g.Addend == nil {
+		g.rest.Act = elementwise.Identity
+	}
+}
+
+// activate applies the activation to a tile of results; see inTiles.
+func (g *convolution) activate(tile []float32) {
+	if g.Addend == nil && g.Act != elementwise.Identity {
+		elementwise.Apply(g.p.Set, g.Act, tile, tile)
+	}
+}
+
+// finish applies the epilogue to elements [at, at+n) of the result, which a task has written, unless late is set.
+func (g *convolution) finish(at, n int) {
+	if !g.late {
+		g.rest.apply(g.p.Set, g.Out[at:at+n], at)
+	}
+}
 
 // apply applies the epilogue to y, which holds elements of the result from at on.
 func (e *Epilogue) apply(s *isa.Set, y []float32, at int) {
@@ -46,33 +75,22 @@ func (e *Epilogue) apply(s *isa.Set, y []float32, at int) {
 	}
 }
 
-// activate applies the activation to a tile of results, if nothing comes before, and returns the rest of the epilogue.
-// A call for the whole tile takes less time than one for each row.
-func (g *convolution) activate(tile []float32) (rest Epilogue) {
-	rest = g.Epilogue
-	if g.Addend == nil && g.Act != elementwise.Identity {
-		elementwise.Apply(g.p.Set, g.Act, tile, tile)
-		rest.Act = elementwise.Identity
-	}
-	return rest
-}
-
-// finishRows applies an epilogue to elements [m, m+n), counted over images, of output channels [o, o+rows), with
+// finishRows applies the epilogue to elements [m, m+n), counted over images, of output channels [o, o+rows), with
 // channels first.
-func (g *convolution) finishRows(e Epilogue, m, n, o, rows int) {
-	if !e.any() {
+func (g *convolution) finishRows(m, n, o, rows int) {
+	if g.late || !g.rest.any() {
 		return
 	}
 	area := elementwise.Volume(g.out)
 	for end := m + n; m < end; {
 		n := min(area-m%area, end-m) // of one image
 		at := (m/area*g.Cout+o)*area + m%area
-		lines, size := rows, n
 		if n == area { // the channels are adjacent
-			lines, size = 1, rows*area
-		}
-		for r := range lines {
-			e.apply(g.p.Set, g.Out[at+r*area:][:size], at+r*area)
+			g.finish(at, rows*area)
+		} else {
+			for r := range rows {
+				g.finish(at+r*area, n)
+			}
 		}
 		m += n
 	}
@@ -88,44 +106,13 @@ func (g *convolution) finishLines(at, n, lines int) {
 	}
 }
 
-// finishTiles applies an epilogue to the elements of all tiles of a part, for channels [first, first+rows).
-func (w *winograd) finishTiles(e Epilogue, x *flatPart, first, rows int, sc *pool.Scratch) {
-	if !e.any() {
-		return
-	}
-	area, across, high, wide := w.area(), w.size[2], w.out[1], w.out[2]
-	sc.Place = sc.Place[:0] // ranges of elements of the first channel
-	for t := 0; t < x.total; {
-		at := x.first + t
-		n := min(across-at%across, x.total-t)
-		row, col := at%area/across*2, at%across*2
-		size := min(2*n, wide-col)
-		for y := range min(2, high-row) {
-			to, last := at/area*w.Cout*high*wide+(row+y)*wide+col, len(sc.Place)-1
-			if last > 0 && sc.Place[last] == to {
-				sc.Place[last] += size
-			} else {
-				sc.Place = append(sc.Place, to, to+size)
-			}
-		}
-		t += n
-	}
-	for r := range rows {
-		channel := (w.image*w.Cout + first + r) * high * wide
-		for i := 0; i < len(sc.Place); i += 2 {
-			from, end := channel+sc.Place[i], channel+sc.Place[i+1]
-			e.apply(w.p.Set, w.Out[from:end], from)
-		}
-	}
-}
-
-// finishAll applies the epilogue to the whole result.
+// finishAll applies what rest has to the whole result.
 func (g *convolution) finishAll() {
-	if g.any() {
+	if g.rest.any() {
 		g.p.Share(g.N*g.Cout*elementwise.Volume(g.out), pool.Grain, (*convFinish)(g))
 	}
 }
 
 type convFinish convolution
 
-func (x *convFinish) Do(lo, hi, _ int) { (*convolution)(x).finish(lo, hi-lo) }
+func (x *convFinish) Do(lo, hi, _ int) { x.rest.apply(x.p.Set, x.Out[lo:hi], lo) }

@@ -58,6 +58,10 @@ func (g *convolution) fewRows() {
 		return
 	}
 	area := elementwise.Volume(g.out)
+	g.late = true
+	if area > 1 {
+		g.inTiles()
+	}
 	total := g.N * area
 	direct := g.N == 1 && total <= on.MR && g.plain() // gathering would write the image itself
 	if direct {
@@ -96,9 +100,8 @@ func (x *fewPanels) Do(lo, hi, worker int) {
 		}
 		q.Tiles(s, sc, 0, 0, g.rowsNow, 0, cols, g.packed[group*g.rowsNow*g.k:],
 			g.right[group*g.panels*nr*g.k:], g.panels, panel)
-		rest := g.Epilogue
 		if area > 1 {
-			rest = g.activate(tile[:g.rowsNow*nr])
+			g.activate(tile[:g.rowsNow*nr])
 		}
 		switch {
 		case area == 1:
@@ -119,7 +122,6 @@ func (x *fewPanels) Do(lo, hi, worker int) {
 			}
 			g.copyOut(turned, pitch, g.firstRow, g.rowsNow, o, cols)
 		}
-		g.finishRows(rest, g.firstRow, g.rowsNow, o, cols)
 		sc.Release(mark)
 	}
 }

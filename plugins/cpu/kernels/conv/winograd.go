@@ -55,7 +55,7 @@ type winograd struct {
 	copied      []float32 // the images, with padding; see split
 	transformed []float32 // the tiles of all tasks, if several tasks share them
 	seen        []magnitudes
-	rest        []int // images that are computed in another way
+	others      []int // images that are computed in another way
 }
 
 // area returns the number of tiles of an image.
@@ -131,7 +131,8 @@ func (g *convolution) winograd() {
 	if g.Packed.winograd == nil {
 		w.packWeights()
 	}
-	w.seen, w.rest = pool.Sized(w.seen, g.N*g.Cin), w.rest[:0]
+	w.seen, w.others = pool.Sized(w.seen, g.N*g.Cin), w.others[:0]
+	w.inTiles()
 	for w.image = 0; w.image < g.N; w.image += w.images {
 		p.Shared.Reset()
 		w.copied, w.transformed = p.Shared.Floats(w.images*w.pixels.image+2*p.Set.Lanes), nil
@@ -146,11 +147,12 @@ func (g *convolution) winograd() {
 	}
 	for n := range g.N {
 		if !w.suits(n) {
-			w.rest = append(w.rest, n)
+			w.others = append(w.others, n)
 		}
 	}
+	g.finishAll()
 	args := g.Args // the next convolution overwrites g
-	for _, n := range w.rest {
+	for _, n := range w.others {
 		w.again(args, n)
 	}
 }
@@ -417,9 +419,8 @@ func (w *winograd) block(tiles []float32, panels int, x *flatPart, block int, sc
 		}
 		output(lines[4*r*wide:], 2*wide, products[r*wide:], apart, bias, wide)
 	}
-	rest := w.activate(lines[:4*rows*wide])
+	w.activate(lines[:4*rows*wide])
 	w.writeTiles(lines, 2*wide, x, first, rows, sc)
-	w.finishTiles(rest, x, first, rows, sc)
 	sc.Release(mark)
 }
 
