@@ -58,7 +58,7 @@ Operands have names. An optional one, marked ?, may be missing: text then leaves
 "conv2d x, w, bias=b". Text may leave out the name if the op has only one optional operand. The list of a variadic operand, marked ..., has one or more.
 The tables list the element types that the op accepts for each operand, not all in every combination.
 
-An *activation* is an op that the attribute act of fused_matmul may name.
+An *activation* is an op that the attribute act of fused_matmul and of fused convolutions may name.
 
 An op with several results is followed by one *result* node for each of them. Other nodes read those (see result).
 

@@ -147,3 +147,25 @@ for x, w, dt, groups, stride, pad, dil, zx, zw, zy in (
     line = ", ".join("%s=[%d,%d]" % (n, *p) for n, p in a.items())
     case("qconv2d x, w, m, bias=b {groups=%d, w_zero=%d, x_zero=%d, y_zero=%d, %s}" % (groups, zw, zx, zy, line), y,
          tol=EXACT, x=v, w=k, m=mult, b=bias)
+
+for shape, wshape, act, a in [
+    ((2, 3, 5, 5), (4, 3, 3, 3), "relu", dict(padding=(1, 1))),
+    ((1, 6, 6, 7), (6, 1, 3, 3), "silu", dict(padding=(1, 1), groups=6)),
+    ((2, 5, 3, 4), (7, 5, 1, 1), "hardswish", {}),
+    ((1, 4, 13), (6, 2, 3), "gelu", dict(stride=(2,), padding=(1,), groups=2)),
+    ((2, 5, 11), (5, 1, 4), "silu", dict(padding=(3,), groups=5)),
+    ((1, 2, 4, 5, 6), (3, 2, 3, 3, 3), "relu", dict(padding=(1, 1, 1))),
+    ((2, 4, 3, 6, 5), (6, 2, 2, 3, 1), "tanh", dict(stride=(1, 2, 3), dilation=(2, 1, 1), groups=2)),
+]:
+    n = len(shape) - 2
+    f = {"tanh": torch.tanh}.get(act) or getattr(F, act)
+    x, w, b = rand(*shape), rand(*wshape), rand(wshape[0])
+    y = getattr(F, "conv%dd" % n)(x, w, b, **a)
+    one, two = rand(*y.shape), rand(*y.shape)
+    line = attrs(**a) + ['act="%s"' % act]
+    for layouts, order in (FIRST, lambda t: t), (LAST, last):
+        text = " {%s}" % ", ".join(sorted(line + ['layout="%s"' % layouts[n]]))
+        name, v = "fused_conv%dd x, w, bias=b" % n, dict(x=order(x), w=w, b=b)
+        case(name + text, order(f(y)), **v)
+        case(name + ", addend=r" + text, order(f(y + one)), r=order(one), **v)
+        case(name + ", addend=r, residual=s" + text, order(f(y + one) + two), r=order(one), s=order(two), **v)

@@ -11,9 +11,9 @@ import (
 // activations are the names of the unary ops that may follow a product within an op; see activation.
 var activations []string
 
-// activation allows the act attributes of fused_matmul, linear and mlp to name a unary op. The function must be defined
-// and continuous everywhere: products are rounded, and near a pole or a step a rounding error changes the result
-// completely.
+// activation allows the act attributes of fused_matmul, fused convolutions, linear and mlp to name a unary op. The
+// function must be defined and continuous everywhere: products are rounded, and near a pole or a step a rounding error
+// changes the result completely.
 func activation(def *ir.OpDef) *ir.OpDef {
 	activations = append(activations, def.Name)
 	return def

@@ -87,10 +87,7 @@ func multiplies(attrs func(n *ir.Node) op.FusedMatMulAttrs) func(n *ir.Node) fun
 		a := attrs(n)
 		act, known := activation(a.Act)
 		if !known {
-			return func(c *call) error {
-				return diag.New(device.ErrUnsupported, c.node.Label(),
-					"%s: the cpu backend has no function %q to apply to a product", c.node.OpName(), a.Act)
-			}
+			return func(c *call) error { return unknownAct(c.node, a.Act) }
 		}
 		// by precision, which depends on the number of rows and so may differ between runs
 		packed := map[product.Precision]*product.PackedWeights{}
@@ -135,6 +132,12 @@ func activation(act string) (elementwise.UnaryOp, bool) {
 		u = u.With(parameters(def, attrs)...)
 	}
 	return u, ok
+}
+
+// unknownAct is the error for an activation that is not in acts.
+func unknownAct(n *ir.Node, act string) error {
+	return diag.New(device.ErrUnsupported, n.Label(), "%s: the cpu backend has no function %q to apply to a product",
+		n.OpName(), act)
 }
 
 func f32(t tensor.Tensor) []float32 { return tensor.View[float32](t.Data) }

@@ -342,6 +342,9 @@ func (g *convolution) bandTask(t, worker int) {
 				if !direct && !g.Transposed {
 					g.writeLines(&x, f, first, rows, sc)
 				}
+				if !g.Transposed {
+					g.finishBand(&x, first, rows)
+				}
 			}
 		}
 		if g.Transposed {
@@ -349,6 +352,14 @@ func (g *convolution) bandTask(t, worker int) {
 		}
 	}
 	sc.Release(mark)
+}
+
+// finishBand applies the epilogue to the lines of a part for output channels [first, first+rows).
+func (g *convolution) finishBand(x *bandPart, first, rows int) {
+	for r := range rows {
+		at := (x.n*g.Cout+x.group*g.og+first+r)*elementwise.Volume(g.out) + dot3(x.at, places(g.out))
+		g.finishLines(at, x.wide, x.high)
+	}
 }
 
 // startRow fills a row of results with the bias of output channel o, or zeros.

@@ -87,6 +87,7 @@ func (x *convLines) Do(lo, hi, worker int) {
 			}
 			vec.On(s).StencilEach(g.Out[(t*g.out[2]+w)*c:][:c], image, sc.At, g.packed, sc.Place, g.bias)
 		}
+		g.finish(t*g.out[2]*c, g.out[2]*c)
 	}
 }
 
@@ -192,6 +193,7 @@ func (x *convBands) Do(lo, hi, worker int) {
 			for h := range high {
 				copy(g.Out[first+h*g.out[2]:][:wide], made[h*apart:])
 			}
+			g.finishLines(first, wide, high)
 			continue
 		}
 		n := (wide + s.Lanes - 1) / s.Lanes * s.Lanes
@@ -204,6 +206,7 @@ func (x *convBands) Do(lo, hi, worker int) {
 			stencil(made[:n], copied[h*b.pitch:], g.at, most, weights, bias)
 			copy(dst[:wide], made)
 		}
+		g.finishLines(first, wide, high)
 	}
 	sc.Release(mark)
 }

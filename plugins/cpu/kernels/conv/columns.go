@@ -123,6 +123,7 @@ func (g *convolution) block(n, group, m, chunk, worker int) {
 		inner := sc.Mark()
 		q.Tiles(s, sc, 0, 0, rows, 0, cols, packed, b, panels, 0)
 		sc.Release(inner)
+		g.finishRows(n*ldc+m, cols, group*g.og+first, rows)
 	}
 	sc.Release(mark)
 }

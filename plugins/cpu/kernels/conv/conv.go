@@ -22,11 +22,12 @@ type Args struct {
 	OutputPad          [3]int // for the transpose
 	Groups             int
 
-	X      []float32 // [N, In, Cin] if Last, else [N, Cin, In]
-	Last   bool
-	Weight stored.Values // [Cout, Cin/Groups, Kernel]; for the transpose [Cin, Cout/Groups, Kernel]
-	Bias   []float32     // [Cout], or nil
-	Out    []float32     // laid out as X; must not overlap it
+	X        []float32 // [N, In, Cin] if Last, else [N, Cin, In]
+	Last     bool
+	Weight   stored.Values // [Cout, Cin/Groups, Kernel]; for the transpose [Cin, Cout/Groups, Kernel]
+	Bias     []float32     // [Cout], or nil
+	Out      []float32     // laid out as X; must not overlap it
+	Epilogue               // not for the transpose
 
 	Packed *Packed // keeps packed weights for the next call; nil if the next call may have other weights
 }
@@ -59,12 +60,9 @@ func Convolve(p *pool.Pool, g *Args) {
 	case elementwise.Volume(c.out)*c.N*c.Cout == 0:
 	case elementwise.Volume(c.In)*c.Cin == 0: // only padding
 		p.Share(c.N*c.Cout, 1, (*convBias)(c))
+		c.late = true
 	case c.Last && c.plain():
-		c.product = product.GemmArgs{M: g.N * elementwise.Volume(c.In), N: g.Cout, K: g.Cin, A: g.X, LDA: g.Cin,
-			B: g.Weight, LDB: g.Cin,
-			TransB: true,
-			C:      g.Out, LDC: g.Cout, Bias: g.Bias}
-		product.Gemm(p, &c.product)
+		c.plainProduct()
 	case c.Last && c.disjoint():
 		c.spread()
 	case c.byChannel() && c.byPixel():
@@ -81,7 +79,24 @@ func Convolve(p *pool.Pool, g *Args) {
 	}
 	if p.Bad.Load() != 0 { // a weight is not finite, and multiplying the padding by it would give NaN
 		p.Share(c.N*c.Cout, 1, (*convDefinition)(c))
+		c.rest, c.late = c.Epilogue, true
 	}
+	if c.late {
+		c.finishAll()
+	}
+}
+
+// plainProduct computes a convolution with channels last and one tap, which is a product of x as it is stored.
+func (g *convolution) plainProduct() {
+	g.product = product.GemmArgs{M: g.N * elementwise.Volume(g.In), N: g.Cout, K: g.Cin, A: g.X, LDA: g.Cin,
+		B: g.Weight, LDB: g.Cin,
+		TransB: true,
+		C:      g.Out, LDC: g.Cout, Bias: g.Bias}
+	g.late = g.Addend != nil
+	if !g.late {
+		g.product.Act, g.product.Residual, g.product.LDR = g.Act, g.Residual, g.Cout
+	}
+	product.Gemm(g.p, &g.product)
 }
 
 // direct computes the convolution as products of weights and of what they read of x.
@@ -137,6 +152,9 @@ type convolution struct {
 	fill                float32      // the value of padding
 	at                  []int        // where each tap of a band begins to read
 	masks               [3][]float32 // see alongLines
+
+	rest Epilogue // what is applied to the result, by tasks or, if late is set, after all of them
+	late bool
 }
 
 // A phase is a set of elements of the result that are computed from the same taps of the kernel: the elements start +
@@ -169,6 +187,15 @@ func (g *convolution) begin() {
 			fmt.Sprintf("BUG: convolution of %d x %v, %d channels to %d in %d groups", g.N, g.In, g.Cin, g.Cout,
 				g.Groups))
 	}
+	for _, x := range [2][]float32{g.Addend, g.Residual} {
+		if x != nil && len(x) < g.N*elementwise.Volume(g.out)*g.Cout {
+			panic("BUG: convolution: an operand of its epilogue is short")
+		}
+	}
+	if g.Transposed && g.any() {
+		panic("BUG: a transposed convolution has no epilogue")
+	}
+	g.startEpilogue()
 	g.cg, g.og = g.Cin/g.Groups, g.Cout/g.Groups
 	g.list()
 }

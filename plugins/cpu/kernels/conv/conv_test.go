@@ -64,6 +64,15 @@ func conv64(g *Args) []float64 {
 			}
 		}
 	}
+	for i := range out {
+		if g.Addend != nil {
+			out[i] += float64(g.Addend[i])
+		}
+		out[i] = elementwise.Exact(g.Act, out[i])
+		if g.Residual != nil {
+			out[i] += float64(g.Residual[i])
+		}
+	}
 	return out
 }
 
@@ -127,16 +136,36 @@ func drawValues(r *rand.Rand, g *Args) {
 	if r.IntN(2) == 0 {
 		g.Bias = kerneltest.Randoms(r, g.Cout)
 	}
+	if g.Transposed || r.IntN(3) == 0 {
+		return
+	}
+	g.Act = []elementwise.UnaryOp{elementwise.Identity, elementwise.Relu, elementwise.LeakyRelu.With(0.25)}[r.IntN(3)]
+	size := g.N * elementwise.Volume(g.OutSize()) * g.Cout
+	if r.IntN(2) == 0 {
+		g.Addend = kerneltest.Randoms(r, size)
+	}
+	if r.IntN(2) == 0 {
+		g.Residual = kerneltest.Randoms(r, size)
+	}
 }
 
 func describeConv(g *Args) string {
 	return fmt.Sprintf(
-		"transposed %v, %d x %v, channels %d to %d, kernel %v, stride %v pad %v and %v dilation %v groups %d, last %v",
+		"transposed %v, %d x %v, channels %d to %d, kernel %v, stride %v pad %v and %v dilation %v groups %d, last %v, "+
+			"act %v, addend %v, residual %v",
 		g.Transposed, g.N, g.In, g.Cin, g.Cout,
-		g.Kernel, g.Stride, g.Pad, g.OutputPad, g.Dilation, g.Groups, g.Last)
+		g.Kernel, g.Stride, g.Pad, g.OutputPad, g.Dilation, g.Groups, g.Last, g.Act, g.Addend != nil, g.Residual != nil)
+}
+
+// early lets tasks apply epilogues, except to the smallest results.
+func early(t *testing.T) {
+	before := lateSize
+	lateSize = 1 << 9
+	t.Cleanup(func() { lateSize = before })
 }
 
 func TestConv(t *testing.T) {
+	early(t)
 	seed := uint64(0) // each pool gets other cases, since conv64 takes most of the time
 	kerneltest.EachPool(t, func(t *testing.T, p *pool.Pool) {
 		seed++
@@ -187,6 +216,7 @@ func TestConvFew(t *testing.T) {
 
 // TestConvPatches compares convolutions whose kernels hardly overlap with the definition.
 func TestConvPatches(t *testing.T) {
+	early(t)
 	kerneltest.EachPool(t, func(t *testing.T, p *pool.Pool) {
 		r := kerneltest.RNG(37)
 		for i := range kerneltest.Some(40) {

@@ -58,6 +58,10 @@ func (g *convolution) fewRows() {
 		return
 	}
 	area := elementwise.Volume(g.out)
+	g.late = true
+	if area > 1 {
+		g.inTiles()
+	}
 	total := g.N * area
 	direct := g.N == 1 && total <= on.MR && g.plain() // gathering would write the image itself
 	if direct {
@@ -96,6 +100,9 @@ func (x *fewPanels) Do(lo, hi, worker int) {
 		}
 		q.Tiles(s, sc, 0, 0, g.rowsNow, 0, cols, g.packed[group*g.rowsNow*g.k:],
 			g.right[group*g.panels*nr*g.k:], g.panels, panel)
+		if area > 1 {
+			g.activate(tile[:g.rowsNow*nr])
+		}
 		switch {
 		case area == 1:
 		case area <= fewest: // too short for vectors

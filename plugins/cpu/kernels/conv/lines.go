@@ -91,6 +91,7 @@ func (x *convAlong) Do(lo, hi, worker int) {
 			g.alongSome(&c, h, end, sc)
 			h = end
 		}
+		g.finish(t*elementwise.Volume(g.out), elementwise.Volume(g.out))
 	}
 }
 

@@ -27,6 +27,7 @@ func drawLines(r *rand.Rand) *Args {
 
 // TestConvLines compares depthwise convolutions with the definition. An infinity in x must not spread.
 func TestConvLines(t *testing.T) {
+	early(t)
 	seed := uint64(80)
 	kerneltest.EachPool(t, func(t *testing.T, p *pool.Pool) {
 		seed++

@@ -61,6 +61,7 @@ func (g *convolution) mergedColumns() {
 	if want := mergedTasks * p.Threads(); p.Threads() > 1 && blocks < want && g.left != nil {
 		g.across = min(g.panels, pool.CeilDiv(want, blocks))
 	}
+	g.inTiles()
 	p.Each(blocks*g.across, 1, (*mergedBlocks)(g))
 }
 
@@ -116,6 +117,7 @@ func (x *mergedBlocks) Do(lo, hi, worker int) {
 			packed = g.left[block*g.blockSize():]
 		}
 		q.Tiles(s, sc, 0, 0, rows, 0, wide, packed, g.packed[group*g.panels*nr*g.k:], g.panels, first)
+		g.activate(c[:rows*wide])
 		g.copyOut(c, wide, first*nr, cols, group*g.og+o, rows)
 		sc.Release(mark)
 	}

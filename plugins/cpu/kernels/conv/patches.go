@@ -125,5 +125,6 @@ func (x *patchResults) Do(lo, hi, _ int) {
 				dst[o*area+i] = src[i*g.Cout+o]
 			}
 		}
+		g.finishRows(line*wide, pixels, 0, g.Cout)
 	}
 }

@@ -142,6 +142,7 @@ func (x *convPixels) Do(lo, hi, worker int) {
 		if !direct {
 			copy(dst, back)
 		}
+		g.finish((n*g.Cout+o)*out, rows*out)
 	}
 }
 

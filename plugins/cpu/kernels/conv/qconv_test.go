@@ -14,7 +14,7 @@ import (
 
 func checkQConv[T, U int8 | uint8](t *testing.T, p *pool.Pool, r *rand.Rand) {
 	g := randomConv(r, false)
-	g.Last = false
+	g.Last, g.Epilogue = false, Epilogue{}
 	in, weights := make([]int, g.N*g.Cin*elementwise.Volume(g.In)), make([]int, g.Weight.Len())
 	x, w := kerneltest.RandomBytes[T](r, len(in)), kerneltest.RandomBytes[U](r, len(weights))
 	q := ConvolveIntegers[T]{Size: Args{N: g.N, Cin: g.Cin, Cout: g.Cout, In: g.In, Kernel: g.Kernel, Stride: g.Stride,

@@ -112,6 +112,9 @@ func (x *convRows) Do(lo, hi, worker int) {
 		for r := 0; !g.whole() && r < rows; r++ {
 			copy(g.Out[(n*elementwise.Volume(g.out)+g.resultPixel(m+r, g.out))*g.Cout:][:g.Cout], out[r*g.Cout:])
 		}
+		if g.whole() {
+			g.finish((n*elementwise.Volume(g.out)+m)*g.Cout, rows*g.Cout)
+		}
 		sc.Release(mark)
 	}
 }

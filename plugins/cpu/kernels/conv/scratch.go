@@ -62,6 +62,7 @@ func (g *Args) ScratchSize(p *pool.Pool) pool.Size {
 		gemm.Other += pool.FloatBytes(g.Cin*one.N, one.N, g.Cout*taps)
 		return r.With(gemm)
 	}
-	plain := product.GemmArgs{M: g.N * elementwise.Volume(g.In), N: g.Cout, K: g.Cin, TransB: true}
+	plain := product.GemmArgs{M: g.N * elementwise.Volume(g.In), N: g.Cout, K: g.Cin, TransB: true,
+		Act: g.Act}
 	return r.With(plain.ScratchSize(p))
 }

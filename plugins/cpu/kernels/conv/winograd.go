@@ -55,7 +55,7 @@ type winograd struct {
 	copied      []float32 // the images, with padding; see split
 	transformed []float32 // the tiles of all tasks, if several tasks share them
 	seen        []magnitudes
-	rest        []int // images that are computed in another way
+	others      []int // images that are computed in another way
 }
 
 // area returns the number of tiles of an image.
@@ -131,7 +131,8 @@ func (g *convolution) winograd() {
 	if g.Packed.winograd == nil {
 		w.packWeights()
 	}
-	w.seen, w.rest = pool.Sized(w.seen, g.N*g.Cin), w.rest[:0]
+	w.seen, w.others = pool.Sized(w.seen, g.N*g.Cin), w.others[:0]
+	w.inTiles()
 	for w.image = 0; w.image < g.N; w.image += w.images {
 		p.Shared.Reset()
 		w.copied, w.transformed = p.Shared.Floats(w.images*w.pixels.image+2*p.Set.Lanes), nil
@@ -146,11 +147,12 @@ func (g *convolution) winograd() {
 	}
 	for n := range g.N {
 		if !w.suits(n) {
-			w.rest = append(w.rest, n)
+			w.others = append(w.others, n)
 		}
 	}
+	g.finishAll()
 	args := g.Args // the next convolution overwrites g
-	for _, n := range w.rest {
+	for _, n := range w.others {
 		w.again(args, n)
 	}
 }
@@ -159,6 +161,7 @@ func (g *convolution) winograd() {
 func (w *winograd) again(g Args, n int) {
 	in, out := g.Cin*elementwise.Volume(g.In), g.Cout*elementwise.Volume(g.OutSize())
 	g.X, g.Out, g.N, g.Packed = g.X[n*in:][:in], g.Out[n*out:][:out], 1, nil
+	g.Epilogue = g.from(n * out)
 	Convolve(w.p, &g)
 }
 
@@ -416,6 +419,7 @@ func (w *winograd) block(tiles []float32, panels int, x *flatPart, block int, sc
 		}
 		output(lines[4*r*wide:], 2*wide, products[r*wide:], apart, bias, wide)
 	}
+	w.activate(lines[:4*rows*wide])
 	w.writeTiles(lines, 2*wide, x, first, rows, sc)
 	sc.Release(mark)
 }
