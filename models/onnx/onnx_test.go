@@ -102,6 +102,30 @@ func runModel(t *testing.T, path, data string) {
 	}
 }
 
+// TestSmallestSize checks that a size is as large as the model needs, and that a range that is given and begins below
+// it is refused.
+func TestSmallestSize(t *testing.T) {
+	f, err := Open("testdata/dynamic_shapes/model.onnx") // it reads the last three elements on axis time
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	m, err := Import(f, Options{Sizes: map[string]Range{"batch": {1, 4}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range m.Sizes {
+		if s.Name == "time" && (s.Range != Range{3, DefaultRange.Max} || s.Given) {
+			t.Errorf("time is %+v; want 3 to %d", s, DefaultRange.Max)
+		}
+	}
+	_, err = Import(f, Options{Sizes: map[string]Range{"time": {2, 9}}})
+	var d *diag.Error
+	if !errors.As(err, &d) || !strings.Contains(err.Error(), "--size time=3..9") {
+		t.Errorf("a range from 2 on: %v", err)
+	}
+}
+
 // readAll reads the tensors of a folder: inputs by name, outputs by number.
 func readAll(t *testing.T, dir, kind string) map[string]*tensor.Array {
 	t.Helper()

@@ -170,14 +170,18 @@ func (b *builder) runtimeSizes(v *value) *ir.Node {
 	parts := make([]*ir.Node, len(v.elems))
 	for i, e := range v.elems {
 		t := ir.TypeOf(dtype.I64, 1)
-		switch lo, _ := b.g.Syms.Bounds(e.num); {
-		case e.num.IsStatic():
+		size, least := e.num, int64(0)
+		if lo, _ := b.g.Syms.Bounds(e.num); lo < 0 { // a number of ones cannot be negative
+			size, least = b.above(e.num, lo), lo
+		}
+		if size.IsStatic() {
 			parts[i] = op.Const(b.g, float64(e.num.Const), t)
-		case lo < 0:
-			b.fail("needs the number %v when it runs, which may be negative; this is not supported", e.num)
-		default:
-			ones := op.Const(b.g, 1, ir.Type{DType: dtype.I64, Shape: ir.Shape{e.num}})
+		} else {
+			ones := op.Const(b.g, 1, ir.Type{DType: dtype.I64, Shape: ir.Shape{size}})
 			parts[i] = op.ReduceSum(ones, true, 0)
+		}
+		if least < 0 && !size.IsStatic() {
+			parts[i] = op.Add(parts[i], op.Const(b.g, float64(least), t))
 		}
 		if v.typ.DType.IsFloat() {
 			parts[i] = op.Cast(parts[i], v.typ.DType)
@@ -193,6 +197,15 @@ func (b *builder) runtimeSizes(v *value) *ir.Node {
 		all = op.Concat(0, parts...)
 	}
 	return op.Reshape(all, v.typ.Shape)
+}
+
+// above returns d-lo.
+func (b *builder) above(d ir.Dim, lo int64) ir.Dim {
+	size, ok := d.Sub(ir.Static(lo))
+	if _, hi := b.g.Syms.Bounds(size); !ok || hi > ir.MaxDim {
+		b.fail("needs the number %v when it runs, which may be as small as %d; this is not supported", d, lo)
+	}
+	return size
 }
 
 // clone returns a copy of v under another name.
