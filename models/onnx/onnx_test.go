@@ -21,8 +21,9 @@ import (
 )
 
 // TestModels runs models of testdata by the reference. Folders test_* are node tests of ONNX, whose outputs NumPy
-// computed; those of dynamic_* were exported from PyTorch, and those of ml_* are linear models of scikit-learn or single
-// nodes, computed by ONNX Runtime, at several sizes. Of the result of ZipMap a row is what the maps of a row have.
+// computed; those of dynamic_* were exported from PyTorch, and those of ml_* are linear models of scikit-learn or
+// single nodes, computed by ONNX Runtime, at several sizes. A row of the result of ZipMap is what the maps have for a
+// row.
 func TestModels(t *testing.T) {
 	models, err := filepath.Glob("testdata/*/model.onnx")
 	if err != nil || len(models) < 19 {

@@ -30,7 +30,16 @@ var (
 	_ = register("Shape", conversion{since: 1, keep: true, symbolic: func(n *node) []*value {
 		shape := n.in[0].typ.Shape
 		lo, hi := clampTo(n.int("start", 0), len(shape)), clampTo(n.int("end", int64(len(shape))), len(shape))
-		return sizeList(shape[lo:max(lo, hi)])
+		b := n.in[0].bound
+		if b == nil || b.axis < lo || b.axis >= hi {
+			return sizeList(shape[lo:max(lo, hi)])
+		}
+		var out []elem
+		for _, d := range shape[lo:hi] {
+			out = append(out, integer(d))
+		}
+		out[b.axis-lo].rows = b.count
+		return []*value{sizes(dtype.I64, ir.ShapeOf(int64(len(out))), out)}
 	}})
 	_ = register("Size", conversion{since: 1, keep: true, symbolic: func(n *node) []*value {
 		numel, ok := n.in[0].typ.Shape.Numel()
