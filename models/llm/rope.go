@@ -153,7 +153,8 @@ func readPart(r *reader, c config, object string) float64 {
 		if r.Has(object + keyPartial) {
 			key = object + keyPartial
 		}
-		err := diag.New(arch.ErrConfig, r.Origin(key), "%s is %v; %s rotates whole heads, so want 1", key, found, c.kind)
+		err := diag.New(arch.ErrConfig, r.Origin(key), "%s is %v; %s rotates whole heads, so want 1", key, found,
+			c.kind)
 		r.fail(err.WithHint("if the model was made with partly rotated heads, --set %s=null --set %s=%d", key, keyRotated,
 			int64(float64(c.headDim)*found)))
 	}

@@ -34,7 +34,8 @@ var elementwise = strings.Fields(`Abs Acos Acosh Add And Asin Asinh Atan Atanh B
 	Identity IsInf IsNaN LeakyRelu Less LessOrEqual Log Max Min Mish Mod Mul Neg Not Or Pow PRelu Reciprocal Relu Round
 	Selu Sigmoid Sign Sin Sinh Softplus Softsign Sqrt Sub Sum Swish Tan Tanh ThresholdedRelu Where Xor`)
 
-// takesRows has ops of which an input with a shape or the end of a slice may have a number of rows that the data decide.
+// takesRows has ops of which an input with a shape or the end of a slice may have a number of rows that the data
+// decide.
 var takesRows = strings.Fields("ConstantOfShape Expand Reshape Slice")
 
 // boundOf returns the bound of the results of a node that reads values with bounds, or nil if it reads no such values.
@@ -127,8 +128,8 @@ func (n *node) expandedBound(b *bound) func(out *ir.Node) *bound {
 	return func(out *ir.Node) *bound { return &bound{out.Type.Rank() + from, rows} }
 }
 
-// productAxis returns the axis of a product that has the rows of an axis of input i. Both count from the end. It is 0 if
-// the product adds along that axis.
+// productAxis returns the axis of a product that has the rows of an axis of input i. Both count from the end. It is 0
+// if the product adds along that axis.
 func (n *node) productAxis(i, axis int) int {
 	if n.p.GetOpType() == "Gemm" {
 		if i == 0 && axis == -2 && n.int("transA", 0) == 0 {
@@ -186,8 +187,19 @@ func (n *node) movedAxis(i, axis, rank int) int {
 		if i == 1 && n.in[0].bound == nil && n.int("batch_dims", 0) == 0 && axis < rank-1 {
 			return axis
 		}
+	case "Concat":
+		if at(rank) != axis && n.sameRows(axis-rank) {
+			return axis
+		}
+	}
+	return n.keptAxis(i, axis, rank)
+}
+
+// keptAxis returns the axis of the result of an op that computes each row by itself, or -1.
+func (n *node) keptAxis(i, axis, rank int) int {
+	switch n.p.GetOpType() {
 	case "Split":
-		if i == 0 && at(rank) != axis {
+		if i == 0 && n.axis(n.int("axis", 0), rank) != axis {
 			return axis
 		}
 	case "Softmax", "LogSoftmax":
@@ -206,10 +218,6 @@ func (n *node) movedAxis(i, axis, rank int) int {
 		}
 	case "ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2":
 		return n.reducedAxis(axis, rank)
-	case "Concat":
-		if at(rank) != axis && n.sameRows(axis-rank) {
-			return axis
-		}
 	}
 	return -1
 }
@@ -253,8 +261,8 @@ func (n *node) sameRows(axis int) bool {
 	return true
 }
 
-// slicedBound returns the bound of a slice: the bound of the input, or fewer rows if the axis itself is cut at an end. b
-// is nil if only the end of a slice is a number of rows.
+// slicedBound returns the bound of a slice: the bound of the input, or fewer rows if the axis itself is cut at an end.
+// b is nil if only the end of a slice is a number of rows.
 func (n *node) slicedBound(b *bound) func(*ir.Node) *bound {
 	at, rows := n.in[min(2, len(n.in)-1)].rowsOrNil()
 	if n.version < 10 {
