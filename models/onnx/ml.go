@@ -58,10 +58,17 @@ var _ = refuse("it works on text or maps", "ai.onnx.ml.CastMap", "ai.onnx.ml.Cat
 // numbers returns an attribute of floats as a constant of that shape.
 func (n *node) numbers(name string, shape ...int) *ir.Node {
 	list := n.attr(name).GetFloats()
-	a := arrayOf(dtype.F32, nil, shape...)
-	if len(list) != a.Len() {
-		n.fail("%s has %d numbers; want %d", name, len(list), a.Len())
+	rest := len(list)
+	for _, d := range shape {
+		if d < 1 || rest%d != 0 {
+			n.fail("%s has %d numbers; want %d", name, len(list), shape)
+		}
+		rest /= d
 	}
+	if rest != 1 {
+		n.fail("%s has %d numbers; want %d", name, len(list), shape)
+	}
+	a := arrayOf(dtype.F32, nil, shape...)
 	for i, v := range list {
 		a.Floats[i] = float64(v)
 	}
