@@ -12,7 +12,7 @@ import numpy as np, torch, onnx, onnxruntime as ort
 from onnx import numpy_helper
 import torchvision.models as tv
 
-import more
+import dense_models, image_models, layers, more, text_models, timm_models
 
 
 def vision(name, size=64, **kw):
@@ -236,9 +236,7 @@ M = {
     "whisper_encoder": lambda: (
         __import__("transformers")
         .WhisperModel(
-            __import__("transformers").WhisperConfig(
-                max_source_positions=50, num_mel_bins=20, **more.seq2seq
-            )
+            __import__("transformers").WhisperConfig(max_source_positions=50, num_mel_bins=20, **more.seq2seq)
         )
         .encoder.eval(),
         (torch.randn(1, 20, 100),),
@@ -281,7 +279,8 @@ M = {
         use_cache=False,
     ),
 }
-M.update(more.M)
+for family in (more, text_models, image_models, dense_models, timm_models, layers):
+    M.update(family.M)
 
 
 def other_size(args, axes, k):
@@ -293,7 +292,9 @@ def other_size(args, axes, k):
         for i, name in ax.items():
             shape[i] = sizes.setdefault(name, shape[i] + 1 if k == 1 else max(1, (shape[i] + 1) // 2))
         if a.dtype.is_floating_point:
-            out.append(torch.randn(shape))
+            out.append(torch.randn(shape, dtype=a.dtype))
+        elif a.dtype == torch.bool:
+            out.append(torch.arange(int(np.prod(shape))).view(shape) % 3 == 1)
         elif a.dtype == torch.long and a.min() != a.max():
             out.append(torch.randint(0, int(a.max()), shape))
         else:
@@ -313,7 +314,7 @@ def write(d, session, names, args):
 def export(m, args, axes, path, dynamo):
     with torch.no_grad():
         if not dynamo:
-            torch.onnx.export(m, args, path, input_names=list(axes), dynamic_axes=axes, opset_version=17, dynamo=False)
+            torch.onnx.export(m, args, path, input_names=list(axes), dynamic_axes=axes, opset_version=18, dynamo=False)
             return
         dims = {n: torch.export.Dim(n, min=1, max=512) for ax in axes.values() for n in ax.values()}
         shapes = tuple({i: dims[n] for i, n in ax.items()} for ax in axes.values())

@@ -69,7 +69,7 @@ func printRanges(dir string) error {
 		return err
 	}
 	t := test{dir: dir}
-	ranges, err := t.ranges(filepath.Join(dir, "model.onnx"), []dataset{{in: in}})
+	ranges, err := t.ranges(filepath.Join(dir, "model.onnx"), []dataset{{in: in}}, false)
 	if err != nil {
 		return err
 	}

@@ -82,6 +82,9 @@ func (a *attentionForm) fits(n, p *ir.Node) (why string) {
 	a.divide()
 	qs, vs := a.operands[0].n.Type.Shape, a.operands[2].n.Type.Shape
 	d, dv := qs[len(qs)-1], vs[len(vs)-1]
+	if a.operands[0].trans {
+		d = qs[len(qs)-2]
+	}
 	if !d.IsStatic() || !dv.IsStatic() || d.Const < 1 || dv.Const < 1 || a.h < 1 || a.h > 1<<20 {
 		return fmt.Sprintf("query %v and value %v need static head dims of 1 or more", qs, vs)
 	}

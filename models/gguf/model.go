@@ -296,11 +296,7 @@ func (c *config) readRotation(sizes map[string]int) error {
 	case rotated > c.headDim || c.arch == "llama": // llama's rows of q and k have another order
 		return unsupported("rotates %d of the %d elements of a head, which is not supported", rotated, c.headDim)
 	}
-	part := float64(rotated) / float64(c.headDim)
-	if int(part*float64(c.headDim)) < rotated { // readers truncate the product
-		part = math.Nextafter(part, 1)
-	}
-	c.out["partial_rotary_factor"] = json.Number(number(part))
+	c.out["rope_dimension_count"] = json.Number(strconv.Itoa(rotated))
 	return nil
 }
 

@@ -29,13 +29,14 @@ type rope struct {
 const (
 	keyTheta      = "rope_theta"
 	keyPartial    = "partial_rotary_factor"
+	keyRotated    = "rope_dimension_count"
 	keyScaling    = "rope_scaling"
 	keyParameters = "rope_parameters"
 )
 
 // ropeKeys lists the keys within an object.
 var ropeKeys = map[string]string{
-	keyTheta: "base of the rotary frequencies (default 10000)", keyPartial: "part of a head that turns (default 1)",
+	keyTheta: "base of the rotary frequencies (default 10000)", keyPartial: "of qwen3_5 and qwen3_next: part of a head that turns (default 0.25)",
 	"rope_type": "scaling of rotary frequencies: default, linear, dynamic, llama3 or yarn",
 	"type":      "the older name of rope_type", "factor": "how much longer contexts become",
 	"low_freq_factor": "of llama3 (default 1)", "high_freq_factor": "of llama3 (default 4)",
@@ -51,6 +52,7 @@ func init() {
 	for _, key := range []string{keyTheta, "rope_type"} {
 		keys[keyParameters+".sliding_attention."+key] = "of layers with a window"
 	}
+	keys[keyRotated] = "elements of a head that turn, as GGUF files have it"
 	keys[keyTheta], keys[keyPartial] = ropeKeys[keyTheta], ropeKeys[keyPartial]
 	for key, text := range ropeKeys {
 		keys[keyScaling+"."+key], keys[keyParameters+"."+key], keys[keyParameters+".full_attention."+key] = text, text,
@@ -82,11 +84,7 @@ func readRope(r *reader, c config) (p rope) {
 	if r.err == nil && p.base < 1 {
 		r.fail(diag.New(arch.ErrConfig, r.Origin(keyTheta), "%s is %v; want a number of 1 or more", keyTheta, p.base))
 	}
-	part := 1.0
-	if kinds[c.kind].delta {
-		part = 0.25
-	}
-	p.part = float(keyPartial, r.positive(keyPartial, part))
+	p.part = readPart(r, c, object)
 	key, old := object+"rope_type", object+"type"
 	if older := r.string(old, "default"); r.Given(key) {
 		p.kind = r.string(key, "default")
@@ -142,13 +140,37 @@ func readRope(r *reader, c config) (p rope) {
 	return p
 }
 
+// readPart returns the part of a head that rotates. Most kinds rotate whole heads in Transformers, whatever the factor
+// is.
+func readPart(r *reader, c config, object string) float64 {
+	part := 1.0
+	if kinds[c.kind].delta {
+		part = 0.25
+	}
+	found := r.positive(object+keyPartial, r.positive(keyPartial, part))
+	if r.err == nil && !kinds[c.kind].delta && found != 1 {
+		key := keyPartial
+		if r.Has(object + keyPartial) {
+			key = object + keyPartial
+		}
+		err := diag.New(arch.ErrConfig, r.Origin(key), "%s is %v; %s rotates whole heads, so want 1", key, found,
+			c.kind)
+		r.fail(err.WithHint("if the model was made with partly rotated heads, --set %s=null --set %s=%d", key, keyRotated,
+			int64(float64(c.headDim)*found)))
+	}
+	return found
+}
+
 // rotated returns the number of elements of a head that rotate.
 func (p rope) rotated(r *reader, c config) int64 {
-	n := int64(float64(c.headDim) * p.part)
+	n := r.int(keyRotated, 1, maxSize, int64(float64(c.headDim)*p.part))
 	if r.err == nil && (n < 2 || n%2 != 0 || n > c.headDim) {
-		r.fail(
-			diag.New(arch.ErrConfig, r.Origin(keyPartial),
-				"%s is %v, which rotates %d of %d elements; want an even number", keyPartial, p.part, n, c.headDim))
+		key, found := keyPartial, any(p.part)
+		if r.Has(keyRotated) {
+			key, found = keyRotated, n
+		}
+		r.fail(diag.New(arch.ErrConfig, r.Origin(key), "%s is %v, which rotates %d of %d elements; want an even number",
+			key, found, n, c.headDim))
 	}
 	return n
 }

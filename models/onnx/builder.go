@@ -5,8 +5,11 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
+	"sort"
 	"strings"
 
+	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/custom"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/dtype"
@@ -28,6 +31,7 @@ type builder struct {
 	model *Model
 	file  *File
 	sizes map[string]Range
+	least map[string]int64 // smallest values of sizes whose range is not given
 	given map[string][]float64
 	g     *ir.Graph
 	scope *scope
@@ -41,6 +45,8 @@ type builder struct {
 	depth    int
 	count    int   // ONNX nodes converted
 	now      *node // the node that is converted, for errors
+	// need is a smallest value of a size without which the import ended.
+	need *Size
 }
 
 // scope has the values of a graph, and those of the graphs around it.
@@ -219,6 +225,8 @@ func (b *builder) size(name string) ir.Dim {
 	s := Size{Name: name, Symbol: symbol, Range: DefaultRange}
 	if r, ok := b.sizes[name]; ok {
 		s.Range, s.Given = r, true
+	} else {
+		s.Min = max(s.Min, b.least[name])
 	}
 	b.model.Sizes = append(b.model.Sizes, s)
 	if s.Min == s.Max {
@@ -226,6 +234,39 @@ func (b *builder) size(name string) ir.Dim {
 	}
 	b.g.Syms = append(b.g.Syms, ir.Sym{Name: symbol, Min: s.Min, Max: s.Max})
 	return ir.Named(symbol)
+}
+
+// needs ends the import because d, which must not be negative, is negative for the smallest sizes. The error says from
+// which size on it is not.
+func (n *node) needs(d ir.Dim, format string, args ...any) {
+	b := n.b
+	for _, symbol := range d.Symbols() {
+		k := slices.IndexFunc(b.model.Sizes, func(s Size) bool { return s.Symbol == symbol })
+		if k < 0 {
+			continue
+		}
+		s := b.model.Sizes[k]
+		syms := slices.Clone(b.g.Syms)
+		at := slices.IndexFunc(syms, func(x ir.Sym) bool { return x.Name == symbol })
+		if at < 0 {
+			continue
+		}
+		step := sort.Search(int(min(s.Max-s.Min, 1<<20)), func(i int) bool {
+			syms[at].Min = s.Min + int64(i)
+			lo, _ := syms.Bounds(d)
+			return lo >= 0
+		})
+		syms[at].Min = s.Min + int64(step)
+		if lo, _ := syms.Bounds(d); lo < 0 {
+			continue
+		}
+		s.Min = syms[at].Min
+		b.need = &s
+		err := fmt.Errorf(format, args...)
+		b.g.Fail(diag.New(code.GraphText, b.file.path, "%s: %w", n.describe(), err).
+			WithHint("give %s a range from %d on: --size %s=%d..%d", s.Name, s.Min, s.Name, s.Min, s.Max))
+	}
+	n.fail(format+"; choose another range with --size", args...)
 }
 
 // Name returns the name in the method of an input or output of the model, unless another input or output of the method

@@ -174,6 +174,9 @@ func (n *node) body(g *onnxpb.GraphProto) (*ir.Graph, []*value) {
 	inside := map[*value]*value{}
 	s := &scope{values: map[string]*value{}, outer: b.scope}
 	s.capture = func(v *value) *value {
+		if _, rows := v.rows(); rows != nil {
+			n.fail("reads %q in a graph of its own, and the data decide how many rows it counts", v.name)
+		}
 		if v.node == nil || v.node.Graph == inner {
 			return v
 		}

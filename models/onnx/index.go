@@ -56,7 +56,7 @@ var (
 		rows := op.Reshape(x, append(ir.Shape{n.product(x.Type.Shape[:depth])}, rest...))
 		at := n.flat(n.rowOf(idx, x.Type.Shape[:depth]))
 		updates := op.Reshape(u, append(ir.Shape{at.Type.Shape[0]}, rest...))
-		return one(op.Reshape(op.Scatter(rows, at, updates, n.str("reduction", "none")), x.Type.Shape))
+		return one(op.Reshape(n.scattered(rows, at, updates, idx.Type.Shape[:idx.Type.Rank()-1]), x.Type.Shape))
 	})
 	_ = on("TensorScatter", 24, tensorScatter)
 	_ = on("ReverseSequence", 10, func(n *node) []*value {
@@ -153,8 +153,9 @@ func (n *node) rowOf(idx *ir.Node, shape ir.Shape) *ir.Node {
 func scatterElements(n *node) []*value {
 	x, u := n.x(0), n.x(2)
 	axis := n.axis(n.int("axis", 0), x.Type.Rank())
-	at := n.positions(x.Type.Shape, n.indices(1, x.Type.Shape[axis]), axis)
-	return one(op.Reshape(op.Scatter(n.flat(x), at, n.flat(u), n.str("reduction", "none")), x.Type.Shape))
+	idx := n.indices(1, x.Type.Shape[axis])
+	at := n.positions(x.Type.Shape, idx, axis)
+	return one(op.Reshape(n.scattered(n.flat(x), at, n.flat(u), idx.Type.Shape), x.Type.Shape))
 }
 
 // tensorScatter writes the rows of an update into a cache, from a position of each batch on.

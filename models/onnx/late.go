@@ -11,8 +11,8 @@ import (
 var lates map[string]func(n *node) []*value
 
 func init() { // the map refers to conversions that refer to it
-	lates = map[string]func(n *node) []*value{"Pad": latePad, "Range": lateRange, "Resize": lateResize,
-		"Slice": lateSlice, "Trilu": lateTrilu, "Upsample": lateResize}
+	lates = map[string]func(n *node) []*value{"Expand": lateExpand, "Pad": latePad, "Range": lateRange,
+		"Resize": lateResize, "Slice": lateSlice, "Trilu": lateTrilu, "Upsample": lateResize}
 }
 
 // late reports whether one of some inputs is not known.
@@ -85,6 +85,23 @@ func lateSlice(n *node) []*value {
 		x = op.Gather(x, op.Max(op.Min(i, last), num(0)), a)
 	}
 	return one(x)
+}
+
+// lateExpand is Expand of rows of which the data decide the number, to a number that is computed when the program runs.
+// It is the same, or there is one row, which is repeated. All other axes keep their sizes.
+func lateExpand(n *node) []*value {
+	b, x := n.in[0].bound, n.typeOf(0)
+	if b == nil || !n.late(1) || n.in[1].numel() != int64(x.Rank()) {
+		return nil
+	}
+	for i, d := range x.Shape {
+		if lo, _ := n.b.g.Syms.Bounds(d); i != b.axis && lo <= 1 {
+			return nil
+		}
+	}
+	at := op.Iota(n.b.g, 0, ir.Type{DType: dtype.I64, Shape: ir.Shape{x.Shape[b.axis]}})
+	at = op.Where(op.Eq(cast(b.count, dtype.I64), number(1, at)), number(0, at), at)
+	return one(op.Gather(n.x(0), at, b.axis))
 }
 
 // latePad is Pad: along each axis a gather, and the constant outside.

@@ -202,8 +202,8 @@ func col2im(n *node) []*value {
 		outs[i] = (size-dilation[i]*(block[i]-1)-1)/stride[i] + 1
 	}
 	c, ok := s[1].FloorDiv(taps)
-	if !ok || !c.IsStatic() || !s[0].IsStatic() {
-		n.fail("input is %v; want sizes that are known", x.Type)
+	if !ok || !c.IsStatic() {
+		n.fail("input is %v; want a number of channels that is known", x.Type)
 	}
 	shape := make(ir.Shape, 2*k) // taps, then outputs
 	for i := range k {

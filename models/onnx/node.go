@@ -2,6 +2,7 @@ package onnx
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/rlx-go/rlx/core/code"
@@ -104,6 +105,10 @@ func (n *node) dims(i int) []ir.Dim {
 	for k, e := range list {
 		if e.den != 1 {
 			n.fail("input %d (%s) has a fraction; want integers", i, n.in[i].name)
+		}
+		if e.rows != nil && !slices.Contains(takesRows, n.p.GetOpType()) {
+			n.fail("input %d (%s) depends on how many rows the data decide to use; that is not supported here", i,
+				n.in[i].name)
 		}
 		out[k] = e.num
 	}

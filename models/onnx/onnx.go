@@ -83,8 +83,27 @@ type Size struct {
 	Given bool // Options.Sizes has it
 }
 
-// Import builds the graph of a file.
+// Import builds the graph of a file. A size whose range is not given has a smallest value of more than that of
+// DefaultRange if the model needs it, such as 4 for a model that reads the last four elements of an axis.
 func Import(f *File, o Options) (*Model, error) {
+	least := map[string]int64{}
+	for range maxNeeds {
+		m, need, err := imported(f, o, least)
+		if need == nil || need.Given {
+			return m, err
+		}
+		least[need.Name] = need.Min
+	}
+	m, _, err := imported(f, o, least)
+	return m, err
+}
+
+// maxNeeds bounds how often a size gets a larger smallest value.
+const maxNeeds = 8
+
+// imported builds the graph of a file. least has smallest values of sizes whose range is not given. If the import ends
+// because one is too small, need has a larger one.
+func imported(f *File, o Options, least map[string]int64) (model *Model, need *Size, err error) {
 	m := &Model{weights: o.Weights, Opset: f.opset("")}
 	if o.Weights == nil {
 		m.weights = NewWeights()
@@ -95,13 +114,13 @@ func Import(f *File, o Options) (*Model, error) {
 		name = "main"
 	}
 	if len(f.proto.GetTrainingInfo()) > 0 {
-		return nil, f.errorf("has training information; want a model for inference")
+		return nil, nil, f.errorf("has training information; want a model for inference")
 	}
-	b := &builder{model: m, file: f, sizes: o.Sizes, given: o.Values, several: o.Weights != nil, g: ir.NewGraph(name),
-		names: map[string]bool{}, custom: o.Custom}
+	b := &builder{model: m, file: f, sizes: o.Sizes, least: least, given: o.Values, several: o.Weights != nil,
+		g: ir.NewGraph(name), names: map[string]bool{}, custom: o.Custom}
 	b.scope = &scope{values: map[string]*value{}}
 	if err := b.build(f.proto.GetGraph()); err != nil {
-		return nil, err
+		return nil, b.need, err
 	}
 	m.Graph = b.g
 	for name := range o.Sizes {
@@ -110,11 +129,11 @@ func Import(f *File, o Options) (*Model, error) {
 			for _, s := range m.Sizes {
 				known = append(known, s.Name)
 			}
-			return nil, diag.New(diag.Usage, "--size "+name, "the model has no such size; its open sizes are %s",
+			return nil, nil, diag.New(diag.Usage, "--size "+name, "the model has no such size; its open sizes are %s",
 				orNone(known))
 		}
 	}
-	return m, nil
+	return m, nil, nil
 }
 
 func orNone(list []string) string {

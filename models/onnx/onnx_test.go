@@ -21,7 +21,9 @@ import (
 )
 
 // TestModels runs models of testdata by the reference. Folders test_* are node tests of ONNX, whose outputs NumPy
-// computed; those of dynamic_* were exported from PyTorch and computed by ONNX Runtime, at several sizes.
+// computed; those of dynamic_* were exported from PyTorch, and those of ml_* are linear models of scikit-learn or
+// single nodes, computed by ONNX Runtime, at several sizes. A row of the result of ZipMap is what the maps have for a
+// row.
 func TestModels(t *testing.T) {
 	models, err := filepath.Glob("testdata/*/model.onnx")
 	if err != nil || len(models) < 19 {
@@ -99,6 +101,30 @@ func runModel(t *testing.T, path, data string) {
 				t.Fatalf("%s: %s: element %d is %v, want %v", data, o.Name, k, got.At(k), y.At(k))
 			}
 		}
+	}
+}
+
+// TestSmallestSize checks that a size is as large as the model needs, and that a range that is given and begins below
+// it is refused.
+func TestSmallestSize(t *testing.T) {
+	f, err := Open("testdata/dynamic_shapes/model.onnx") // it reads the last three elements on axis time
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	m, err := Import(f, Options{Sizes: map[string]Range{"batch": {1, 4}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range m.Sizes {
+		if s.Name == "time" && (s.Range != Range{3, DefaultRange.Max} || s.Given) {
+			t.Errorf("time is %+v; want 3 to %d", s, DefaultRange.Max)
+		}
+	}
+	_, err = Import(f, Options{Sizes: map[string]Range{"time": {2, 9}}})
+	var d *diag.Error
+	if !errors.As(err, &d) || !strings.Contains(err.Error(), "--size time=3..9") {
+		t.Errorf("a range from 2 on: %v", err)
 	}
 }
 

@@ -153,16 +153,20 @@ var (
 	})
 )
 
-// topK is TopK. Smallest elements are the largest of the negated ones, integers as f64, which is exact below 2^53.
+// topK is TopK. All elements of an axis, of which the size may be open, or the smallest ones, are those of Sort.
 func topK(n *node) []*value {
 	x := n.x(0)
+	axis := n.axis(n.int("axis", -1), x.Type.Rank())
 	k := 0
-	if n.version < 10 {
+	switch {
+	case n.version < 10:
 		k = n.int("k", 0)
-	} else {
+	case n.isKnown(1) && n.oneDim(1) == x.Type.Shape[axis]:
+		values, idx := op.Sort(x, axis, n.int("largest", 1) != 0)
+		return many(values, op.Cast(idx, dtype.I64))
+	default:
 		k = n.oneInt(1)
 	}
-	axis := n.axis(n.int("axis", -1), x.Type.Rank())
 	if k == 0 || n.int("largest", 1) == 0 || axis != x.Type.Rank()-1 {
 		values, idx := op.Sort(x, axis, n.int("largest", 1) != 0)
 		return many(op.Narrow(values, axis, 0, k), op.Cast(op.Narrow(idx, axis, 0, k), dtype.I64))

@@ -2,6 +2,7 @@ package onnx
 
 import (
 	"math"
+	"strings"
 
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
@@ -33,6 +34,9 @@ type resampler struct {
 	scale                 *ir.Node // f64, as the others
 	least                 float64  // the scale is not smaller
 	start, end            *ir.Node // of tf_crop_and_resize
+	// whole says that align_corners aligns the elements of the result, as PyTorch does. ONNX's definition aligns the
+	// ends of the axis times the scale, which differs where that is a fraction.
+	whole bool
 }
 
 // resampler returns the attributes of the node.
@@ -40,6 +44,7 @@ func (n *node) resampler() resampler {
 	r := resampler{mode: n.str("mode", "nearest"), coords: n.str("coordinate_transformation_mode", "half_pixel"),
 		nearest: n.str("nearest_mode", "round_prefer_floor"), antialias: n.int("antialias", 0) != 0,
 		exclude: n.int("exclude_outside", 0) != 0, a: n.float("cubic_coeff_a", -0.75)}
+	r.whole = r.coords == "align_corners" && strings.HasPrefix(n.b.model.Producer, "pytorch")
 	if r.mode == "bilinear" || r.mode == "trilinear" {
 		r.mode = "linear"
 	}
@@ -128,7 +133,10 @@ func (n *node) resized(x ir.Shape, axes []int, roi []float64) (target ir.Shape, 
 		}
 		n.keepAspect(x, target, axes)
 		for i, a := range axes {
-			if x[a].IsStatic() && target[a].IsStatic() {
+			switch {
+			case x[a] == target[a]:
+				scales[i] = 1
+			case x[a].IsStatic() && target[a].IsStatic():
 				scales[i] = float64(target[a].Const) / float64(x[a].Const)
 			}
 		}
@@ -235,7 +243,7 @@ func (r resampler) isPlain(from, to ir.Dim, scale float64, kept bool) bool {
 	if r.exclude || r.antialias && scale < 1 {
 		return false
 	}
-	if from.IsStatic() && to.IsStatic() && math.Abs(scale*float64(from.Const)-float64(to.Const)) > 1e-4 {
+	if !r.whole && from.IsStatic() && to.IsStatic() && math.Abs(scale*float64(from.Const)-float64(to.Const)) > 1e-4 {
 		return false // the scale is not the ratio of the sizes
 	}
 	if kept || r.mode == "linear" {
@@ -258,6 +266,9 @@ func (r resampler) positions() *ir.Node {
 	x := op.Iota(g, 0, ir.TypeOf(dtype.F64, int64(r.out)))
 	zero, last := op.Mul(x, num(0)), float64(r.in-1)
 	width := op.Mul(r.scale, num(float64(r.in)))
+	if r.whole {
+		width = num(float64(r.out))
+	}
 	switch r.coords {
 	case "align_corners":
 		one := op.Eq(width, num(1))

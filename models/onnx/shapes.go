@@ -30,7 +30,16 @@ var (
 	_ = register("Shape", conversion{since: 1, keep: true, symbolic: func(n *node) []*value {
 		shape := n.in[0].typ.Shape
 		lo, hi := clampTo(n.int("start", 0), len(shape)), clampTo(n.int("end", int64(len(shape))), len(shape))
-		return sizeList(shape[lo:max(lo, hi)])
+		b := n.in[0].bound
+		if b == nil || b.axis < lo || b.axis >= hi {
+			return sizeList(shape[lo:max(lo, hi)])
+		}
+		var out []elem
+		for _, d := range shape[lo:hi] {
+			out = append(out, integer(d))
+		}
+		out[b.axis-lo].rows = b.count
+		return []*value{sizes(dtype.I64, ir.ShapeOf(int64(len(out))), out)}
 	}})
 	_ = register("Size", conversion{since: 1, keep: true, symbolic: func(n *node) []*value {
 		numel, ok := n.in[0].typ.Shape.Numel()
@@ -424,16 +433,29 @@ func symbolicGather(n *node) []*value {
 // symbolicRange is a range of which the limits are sizes.
 func symbolicRange(n *node) []*value {
 	in := n.known()
-	if in == nil || in[0][0].den != 1 || in[1][0].den != 1 || !in[2][0].num.Is(1) || in[2][0].den != 1 {
+	if in == nil || in[0][0].den != 1 || in[1][0].den != 1 || in[2][0].den != 1 || !in[2][0].num.IsStatic() {
 		return nil
 	}
-	length, ok := in[1][0].num.Sub(in[0][0].num)
+	start, limit, step := in[0][0].num, in[1][0].num, in[2][0].num.Const
+	if step == 0 {
+		n.fail("the step is 0")
+	}
+	length, ok := limit.Sub(start)
+	if step < 0 {
+		length, ok = start.Sub(limit)
+	}
 	if lo, _ := n.b.g.Syms.Bounds(length); !ok || lo < 0 {
 		return nil
 	}
+	if length, ok = length.CeilDiv(max(step, -step)); !ok {
+		return nil
+	}
 	out := op.Iota(n.b.g, 0, ir.Type{DType: n.in[0].typ.DType, Shape: ir.Shape{length}})
-	if !in[0][0].num.Is(0) {
-		out = op.Add(out, n.sizeNode(in[0][0].num, out.Type.DType))
+	if step != 1 {
+		out = op.Mul(out, number(float64(step), out))
+	}
+	if !start.Is(0) {
+		out = op.Add(out, n.sizeNode(start, out.Type.DType))
 	}
 	return one(out)
 }

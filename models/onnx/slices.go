@@ -62,7 +62,9 @@ func (n *node) limit(p, size ir.Dim, backwards bool) ir.Dim {
 	lo, hi := syms.Bounds(p)
 	if hi < 0 && !(hi <= -ir.MaxCoef) { // from the end
 		p, _ = p.Add(size)
-		lo, hi = syms.Bounds(p)
+		if lo, hi = syms.Bounds(p); lo < 0 && hi >= 0 {
+			n.needs(p, "position %v of an axis of size %v may be before its beginning", p, size)
+		}
 	} else if lo < 0 && hi >= 0 {
 		n.fail("position %v may be negative or not", p)
 	}
@@ -78,8 +80,11 @@ func (n *node) limit(p, size ir.Dim, backwards bool) ir.Dim {
 			return p
 		case p.IsStatic() && p.Const >= ir.MaxCoef || ok && rhi <= 0 || p.IsStatic() && p.Const > 1<<30:
 			return most
-		case p.IsStatic():
-			n.fail("position %v is within an axis of size %v for some sizes and after its end for others; choose another range with --size", p, size)
+		case ok && p.IsStatic():
+			n.needs(rest, "position %v is within an axis of size %v for some sizes and after its end for others", p, size)
+		}
+		if ok {
+			n.needs(rest, "position %v of an axis of size %v may be after its end", p, size)
 		}
 		n.fail("position %v of an axis of size %v may be after its end; choose a smaller range with --size", p, size)
 	}

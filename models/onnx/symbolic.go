@@ -1,12 +1,18 @@
 package onnx
 
 import (
+	"slices"
+	"strings"
+
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
 )
 
 // This file computes with the sizes of tensors, as exporters do with Shape, Gather, Concat and arithmetic. Functions
 // return nil where a result is not known during the import.
+
+// keepsRows has ops that compute with numbers of rows that the data decide during the import.
+var keepsRows = strings.Fields("Cast Concat Equal Mul Where")
 
 // known returns the elements of all inputs, if at least one has sizes in it and all are known. If all are numbers, the
 // ordinary conversion computes the result.
@@ -20,7 +26,7 @@ func (n *node) known() [][]elem {
 		}
 		some = some || v.elems != nil
 		l, ok := v.list()
-		if !ok {
+		if _, rows := v.rows(); !ok || rows != nil && !slices.Contains(keepsRows, n.p.GetOpType()) {
 			return nil
 		}
 		out = append(out, l)
@@ -65,6 +71,12 @@ var symbolicBinary = map[string]func(n *node) []*value{
 	},
 	"Mul": func(n *node) []*value {
 		return n.pairwise(n.in[0].typ.DType, func(a, b elem) (elem, bool) {
+			if b.rows != nil {
+				a, b = b, a
+			}
+			if a.rows != nil {
+				return a, b.num.Is(1) && b.den == 1 && b.rows == nil
+			}
 			p, ok := a.num.Mul(b.num)
 			return reduced(p, a.den*b.den), ok
 		})
@@ -77,6 +89,10 @@ var symbolicBinary = map[string]func(n *node) []*value{
 		return n.pairwise(dtype.Bool, func(a, b elem) (elem, bool) {
 			if a == b {
 				return integer(ir.Static(1)), true
+			}
+			if a.rows != nil || b.rows != nil { // it is only known that they are not negative
+				negative := func(x elem) bool { return x.rows == nil && x.num.IsStatic() && x.num.Const < 0 }
+				return integer(ir.Static(0)), negative(a) || negative(b)
 			}
 			x, ok := a.num.Sub(b.num)
 			if lo, hi := n.b.g.Syms.Bounds(x); !ok || a.den != 1 || b.den != 1 || lo <= 0 && hi >= 0 {
@@ -106,7 +122,7 @@ func reduced(num ir.Dim, den int64) elem {
 	if q, ok := num.Div(ir.Static(den)); ok {
 		return integer(q)
 	}
-	return elem{num, den}
+	return elem{num: num, den: den}
 }
 
 // quotient divides. Integers round toward zero; sizes are not negative, so that is downwards.
@@ -126,7 +142,7 @@ func (n *node) quotient(a, b elem, exact bool) (elem, bool) {
 	}
 	den := a.den * b.num.Const
 	if exact {
-		return elem{x, den}, true
+		return elem{num: x, den: den}, true
 	}
 	if lo, _ := n.b.g.Syms.Bounds(x); lo < 0 {
 		return elem{}, false
@@ -192,7 +208,7 @@ func symbolicWhere(n *node) []*value {
 	out := make([]elem, size)
 	for i := range out {
 		c := in[0][i%len(in[0])].num
-		if !c.IsStatic() {
+		if !c.IsStatic() || in[0][i%len(in[0])].rows != nil {
 			return nil
 		}
 		k := 2
@@ -241,7 +257,7 @@ var symbolicUnary = map[string]func(n *node) []*value{
 	"Neg": func(n *node) []*value {
 		return n.each(n.in[0].typ.DType, func(x elem) (elem, bool) {
 			m, ok := x.num.Mul(ir.Static(-1))
-			return elem{m, x.den}, ok
+			return elem{num: m, den: x.den}, ok
 		})
 	},
 }

@@ -5,7 +5,7 @@ import (
 	"github.com/rlx-go/rlx/core/op"
 )
 
-// This file has the optimizers of ai.onnx.preview.training and simple ops of ai.onnx.ml.
+// This file has the optimizers of ai.onnx.preview.training.
 
 const training = "ai.onnx.preview.training"
 
@@ -13,24 +13,12 @@ const training = "ai.onnx.preview.training"
 var (
 	_ = ranks("one one", "ai.onnx.preview.training.Adagrad", "ai.onnx.preview.training.Adam",
 		"ai.onnx.preview.training.Momentum")
-	_ = ranks("1+", "ai.onnx.ml.ArrayFeatureExtractor")
 )
 
 var (
 	_ = registerIn(training, "Adagrad", conversion{since: 1, convert: optimizer(1, adagrad)})
 	_ = registerIn(training, "Momentum", conversion{since: 1, convert: optimizer(1, momentum)})
 	_ = registerIn(training, "Adam", conversion{since: 1, convert: optimizer(2, adam)})
-	_ = registerIn("ai.onnx.ml", "ArrayFeatureExtractor", conversion{since: 1, convert: func(n *node) []*value {
-		x, idx := n.x(0), n.flat(n.x(1))
-		if x.Type.Rank() == 1 {
-			x = op.Reshape(x, ir.Shape{ir.Static(1), x.Type.Shape[0]})
-		}
-		return one(op.Gather(x, idx, x.Type.Rank()-1))
-	}})
-	_ = registerIn("ai.onnx.ml", "Binarizer", conversion{since: 1, convert: func(n *node) []*value {
-		x := n.x(0)
-		return one(cast(op.Gt(x, number(n.float("threshold", 0), x)), x.Type.DType))
-	}})
 )
 
 // optimizer converts an optimizer. Its inputs are the rate, the step, then all tensors, all gradients and all of each

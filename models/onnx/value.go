@@ -31,9 +31,29 @@ type value struct {
 type elem struct {
 	num ir.Dim
 	den int64
+	// rows is set if the element is a number of rows that the data decide, i64[]. num is the largest.
+	rows *ir.Node
 }
 
-func integer(d ir.Dim) elem { return elem{d, 1} }
+// rowsOrNil is rows, also of a value that is absent.
+func (v *value) rowsOrNil() (at int, rows *ir.Node) {
+	if v == nil {
+		return 0, nil
+	}
+	return v.rows()
+}
+
+// rows returns the first element that is a number of rows that the data decide, and where it is; nil if there is none.
+func (v *value) rows() (at int, rows *ir.Node) {
+	for i, e := range v.elems {
+		if e.rows != nil {
+			return i, e.rows
+		}
+	}
+	return 0, nil
+}
+
+func integer(d ir.Dim) elem { return elem{num: d, den: 1} }
 
 // isKnown reports whether the elements are known as numbers.
 func (v *value) isKnown() bool { return v.init != nil }
@@ -70,7 +90,7 @@ func sizes(d dtype.DType, shape ir.Shape, elems []elem) *value {
 	v := &value{typ: ir.Type{DType: d, Shape: shape}, elems: elems}
 	a := tensor.NewArray(d, shape.Eval(nil)...)
 	for i, e := range elems {
-		if !e.num.IsStatic() {
+		if !e.num.IsStatic() || e.rows != nil {
 			return v
 		}
 		if d.IsFloat() {
@@ -118,7 +138,7 @@ func quotient(x float64) (elem, bool) {
 		return integer(ir.Static(int64(x))), true
 	}
 	if d := 1 / x; d == float64(int64(d)) && d > 0 && d < 1<<20 {
-		return elem{ir.Static(1), int64(d)}, true
+		return elem{num: ir.Static(1), den: int64(d)}, true
 	}
 	return elem{}, false
 }
@@ -170,14 +190,20 @@ func (b *builder) runtimeSizes(v *value) *ir.Node {
 	parts := make([]*ir.Node, len(v.elems))
 	for i, e := range v.elems {
 		t := ir.TypeOf(dtype.I64, 1)
-		switch lo, _ := b.g.Syms.Bounds(e.num); {
-		case e.num.IsStatic():
+		size, least := e.num, int64(0)
+		if lo, _ := b.g.Syms.Bounds(e.num); lo < 0 { // a number of ones cannot be negative
+			size, least = b.above(e.num, lo), lo
+		}
+		if e.rows != nil {
+			parts[i] = op.Reshape(cast(e.rows, dtype.I64), t.Shape)
+		} else if size.IsStatic() {
 			parts[i] = op.Const(b.g, float64(e.num.Const), t)
-		case lo < 0:
-			b.fail("needs the number %v when it runs, which may be negative; this is not supported", e.num)
-		default:
-			ones := op.Const(b.g, 1, ir.Type{DType: dtype.I64, Shape: ir.Shape{e.num}})
+		} else {
+			ones := op.Const(b.g, 1, ir.Type{DType: dtype.I64, Shape: ir.Shape{size}})
 			parts[i] = op.ReduceSum(ones, true, 0)
+		}
+		if least < 0 && !size.IsStatic() && e.rows == nil {
+			parts[i] = op.Add(parts[i], op.Const(b.g, float64(least), t))
 		}
 		if v.typ.DType.IsFloat() {
 			parts[i] = op.Cast(parts[i], v.typ.DType)
@@ -193,6 +219,15 @@ func (b *builder) runtimeSizes(v *value) *ir.Node {
 		all = op.Concat(0, parts...)
 	}
 	return op.Reshape(all, v.typ.Shape)
+}
+
+// above returns d-lo.
+func (b *builder) above(d ir.Dim, lo int64) ir.Dim {
+	size, ok := d.Sub(ir.Static(lo))
+	if _, hi := b.g.Syms.Bounds(size); !ok || hi > ir.MaxDim {
+		b.fail("needs the number %v when it runs, which may be as small as %d; this is not supported", d, lo)
+	}
+	return size
 }
 
 // clone returns a copy of v under another name.

@@ -1,0 +1,184 @@
+package onnx
+
+import (
+	"math"
+
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/op"
+	"github.com/rlx-go/rlx/core/tensor"
+)
+
+// This file has ops of ai.onnx.ml, as skl2onnx writes them for linear models and scalers. They compute in f32.
+
+const ml = "ai.onnx.ml"
+
+// The ranks of inputs.
+var (
+	_ = ranks("1+", "ai.onnx.ml.ArrayFeatureExtractor")
+	_ = ranks("1-2", "ai.onnx.ml.LinearRegressor", "ai.onnx.ml.LinearClassifier", "ai.onnx.ml.Normalizer")
+	_ = ranks("1+", "ai.onnx.ml.Scaler", "ai.onnx.ml.Imputer")
+)
+
+var (
+	_ = registerIn(ml, "ArrayFeatureExtractor", conversion{since: 1, convert: func(n *node) []*value {
+		x, idx := n.x(0), n.flat(n.x(1))
+		if x.Type.Rank() == 1 {
+			x = op.Reshape(x, ir.Shape{ir.Static(1), x.Type.Shape[0]})
+		}
+		return one(op.Gather(x, idx, x.Type.Rank()-1))
+	}})
+	_ = registerIn(ml, "Binarizer", conversion{since: 1, convert: func(n *node) []*value {
+		x := n.x(0)
+		return one(cast(op.Gt(x, number(n.float("threshold", 0), x)), x.Type.DType))
+	}})
+	_ = registerIn(ml, "LinearRegressor", conversion{since: 1, convert: func(n *node) []*value {
+		return one(n.transformed(n.linear(n.int("targets", 1)), n.str("post_transform", "NONE")))
+	}})
+	_ = registerIn(ml, "LinearClassifier", conversion{since: 1, convert: linearClassifier,
+		note: "labels that are text are refused"})
+	_ = registerIn(ml, "Scaler", conversion{since: 1, convert: func(n *node) []*value {
+		x := cast(n.x(0), dtype.F32)
+		x = op.Sub(x, n.perFeature("offset", x))
+		return one(op.Mul(x, n.perFeature("scale", x)))
+	}})
+	_ = registerIn(ml, "Normalizer", conversion{since: 1, convert: normalizer})
+	_ = registerIn(ml, "Imputer", conversion{since: 1, convert: imputer})
+	_ = registerIn(ml, "ZipMap", conversion{since: 1, convert: func(n *node) []*value { return one(op.Copy(n.x(0))) },
+		note: "the result is its input, a column for each class, and no list of maps"})
+)
+
+var _ = refuse("it is a sum over trees; allowed of ai.onnx.ml are linear models, scalers and what docs/onnx-ops.md lists",
+	"ai.onnx.ml.TreeEnsemble", "ai.onnx.ml.TreeEnsembleRegressor", "ai.onnx.ml.TreeEnsembleClassifier")
+var _ = refuse("it is a support vector machine; allowed of ai.onnx.ml are linear models, scalers and what "+
+	"docs/onnx-ops.md lists", "ai.onnx.ml.SVMRegressor", "ai.onnx.ml.SVMClassifier")
+var _ = refuse("it works on text or maps", "ai.onnx.ml.CastMap", "ai.onnx.ml.CategoryMapper", "ai.onnx.ml.DictVectorizer",
+	"ai.onnx.ml.LabelEncoder")
+
+// numbers returns an attribute of floats as a constant of that shape.
+func (n *node) numbers(name string, shape ...int) *ir.Node {
+	list := n.attr(name).GetFloats()
+	rest := len(list)
+	for _, d := range shape {
+		if d < 1 || rest%d != 0 {
+			n.fail("%s has %d numbers; want %d", name, len(list), shape)
+		}
+		rest /= d
+	}
+	if rest != 1 {
+		n.fail("%s has %d numbers; want %d", name, len(list), shape)
+	}
+	a := arrayOf(dtype.F32, nil, shape...)
+	for i, v := range list {
+		a.Floats[i] = float64(v)
+	}
+	return n.b.at(made(a))
+}
+
+// perFeature returns an attribute with a number for each element of the last axis of x, or one for all.
+func (n *node) perFeature(name string, x *ir.Node) *ir.Node {
+	if list := n.attr(name).GetFloats(); len(list) == 1 {
+		return number(float64(list[0]), x)
+	}
+	return n.numbers(name, n.features(x))
+}
+
+// features returns the size of the last axis.
+func (n *node) features(x *ir.Node) int {
+	last := x.Type.Shape[x.Type.Rank()-1]
+	if !last.IsStatic() {
+		n.fail("input is %v; want a number of features that is known", x.Type)
+	}
+	return int(last.Const)
+}
+
+// linear returns x*coefficients + intercepts, [rows, outputs].
+func (n *node) linear(outputs int) *ir.Node {
+	x := cast(n.x(0), dtype.F32)
+	if x.Type.Rank() == 1 {
+		x = op.Reshape(x, ir.Shape{ir.Static(1), x.Type.Shape[0]})
+	}
+	y := op.MatMul(x, n.numbers("coefficients", outputs, n.features(x)), op.MatMulAttrs{TransB: true})
+	if len(n.attr("intercepts").GetFloats()) > 0 {
+		y = op.Add(y, n.numbers("intercepts", outputs))
+	}
+	return y
+}
+
+// transformed applies a post_transform to scores [rows, classes].
+func (n *node) transformed(y *ir.Node, how string) *ir.Node {
+	switch how {
+	case "NONE":
+		return y
+	case "LOGISTIC":
+		return op.Sigmoid(y)
+	case "SOFTMAX":
+		return op.Softmax(y, 1)
+	}
+	n.fail("post_transform is %s; allowed are NONE, LOGISTIC and SOFTMAX", how)
+	return nil
+}
+
+// linearClassifier returns the label and the scores of each row. A model of one score s has two classes. The second is
+// chosen where s is positive, and the first has the score 1-s, as in ONNX Runtime.
+func linearClassifier(n *node) []*value {
+	labels := n.attr("classlabels_ints").GetInts()
+	if len(labels) == 0 {
+		n.fail("has no labels that are integers (classlabels_ints); labels that are text are not supported")
+	}
+	how := n.str("post_transform", "NONE")
+	outputs := max(len(n.attr("intercepts").GetFloats()), 1)
+	y := n.linear(outputs)
+	scores := y
+	switch {
+	case outputs == len(labels):
+	case outputs != 1 || len(labels) != 2:
+		n.fail("has %d labels and %d scores; want as many", len(labels), outputs)
+	case how == "NONE":
+		scores = op.Concat(1, op.Sub(number(1, y), y), y)
+	case how != "LOGISTIC":
+		n.fail("post_transform is %s with one score; allowed are NONE and LOGISTIC", how)
+	}
+	if outputs == 1 && len(labels) == 2 {
+		y = op.Concat(1, op.Neg(y), y)
+		if how == "LOGISTIC" {
+			scores = y
+		}
+	}
+	known := tensor.NewArray(dtype.I64, len(labels))
+	copy(known.Ints, labels)
+	best := op.Gather(n.b.at(made(known)), cast(op.ArgMax(y, 1, false), dtype.I32), 0)
+	return many(best, n.transformed(scores, how))
+}
+
+// normalizer divides each row by its largest element, or by its norm. A row of zeros stays.
+func normalizer(n *node) []*value {
+	x := cast(n.x(0), dtype.F32)
+	last := x.Type.Rank() - 1
+	var by *ir.Node
+	switch norm := n.str("norm", "MAX"); norm {
+	case "MAX":
+		by = op.ReduceMax(x, true, last)
+	case "L1":
+		by = op.ReduceSum(op.Abs(x), true, last)
+	case "L2":
+		by = op.Sqrt(op.ReduceSum(op.Square(x), true, last))
+	default:
+		n.fail("norm is %s; allowed are MAX, L1 and L2", norm)
+	}
+	return one(op.Div(x, op.Where(op.Eq(by, number(0, by)), number(1, by), by)))
+}
+
+// imputer replaces one value, or what is not a number, by numbers of the features.
+func imputer(n *node) []*value {
+	x := n.x(0)
+	if x.Type.DType != dtype.F32 {
+		n.fail("input is of %v; allowed is f32", x.Type.DType)
+	}
+	replaced := n.float("replaced_value_float", 0)
+	missing := op.Eq(x, number(replaced, x))
+	if math.IsNaN(replaced) {
+		missing = op.Ne(x, x)
+	}
+	return one(op.Where(missing, n.perFeature("imputed_value_floats", x), x))
+}
