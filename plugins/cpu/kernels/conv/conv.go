@@ -59,6 +59,8 @@ func Convolve(p *pool.Pool, g *Args) {
 	case elementwise.Volume(c.out)*c.N*c.Cout == 0:
 	case elementwise.Volume(c.In)*c.Cin == 0: // only padding
 		p.Share(c.N*c.Cout, 1, (*convBias)(c))
+	case c.byImage():
+		c.images()
 	case c.Last && c.plain():
 		c.product = product.GemmArgs{M: g.N * elementwise.Volume(c.In), N: g.Cout, K: g.Cin, A: g.X, LDA: g.Cin,
 			B: g.Weight, LDB: g.Cin,

@@ -56,11 +56,27 @@ func NewFor(n int, features string) (*Pool, error) {
 	p := &Pool{Set: set, workers: make([]worker, n), PackedLimit: 8 << 20, StreamFrom: streamFrom,
 		spinTime: spinTimeFor(n),
 		ended:    make(chan struct{})}
+	for i := range p.workers {
+		w := &p.workers[i]
+		w.scratch = &w.own
+		if n > 1 {
+			w.alone = Pool{Set: set, workers: []worker{{scratch: w.scratch}}}
+		}
+	}
 	for i := 1; i < n; i++ {
 		p.workers[i].wake = make(chan struct{}, 1)
 		go p.serve(i)
 	}
 	return p, nil
+}
+
+// Alone returns a pool of one thread, which has the scratch memory of a worker. A task of that worker may run kernels with
+// it. So each worker computes a part of a result from beginning to end, and finds in its caches what it has stored in
+// the steps before. The pool itself must have several threads.
+func (p *Pool) Alone(worker int) *Pool {
+	a := &p.workers[worker].alone
+	a.PackedLimit, a.StreamFrom = p.PackedLimit, p.StreamFrom
+	return a
 }
 
 // Threads returns the number of workers, including the caller of Run.
@@ -252,7 +268,7 @@ func (s *Scratch) Reset() {
 }
 
 // Scratch returns the memory of a worker. Memory that is allocated from it is valid until the task ends.
-func (p *Pool) Scratch(worker int) *Scratch { return &p.workers[worker].scratch }
+func (p *Pool) Scratch(worker int) *Scratch { return p.workers[worker].scratch }
 
 // Part is a kernel's loop body together with its arguments: do runs items [lo, hi). It takes the place of a closure,
 // which would be allocated at each call. The pool keeps one value of each type; see keep.
