@@ -139,6 +139,7 @@ type convolution struct {
 	fill                float32      // the value of padding
 	at                  []int        // where each tap of a band begins to read
 	masks               [3][]float32 // see alongLines
+	tapped              []tapLine    // lines of the result; see pixels
 }
 
 // A phase is a set of elements of the result that are computed from the same taps of the kernel: the elements start +
