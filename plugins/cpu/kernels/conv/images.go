@@ -6,7 +6,8 @@ import (
 )
 
 // Several small images: each worker computes the convolution of its own ones. In a chain of convolutions it then reads
-// what it has stored itself. A cache line that another core has stored takes about as long as thirty products of vectors.
+// what it has stored itself. Fetching a cache line that another core has stored takes about as long as thirty products
+// of vectors.
 
 const (
 	// Least number of elements of a channel. With fewer, reading the weights takes most of the time, and workers had

@@ -70,9 +70,9 @@ func NewFor(n int, features string) (*Pool, error) {
 	return p, nil
 }
 
-// Alone returns a pool of one thread, which has the scratch memory of a worker. A task of that worker may run kernels with
-// it. So each worker computes a part of a result from beginning to end, and finds in its caches what it has stored in
-// the steps before. The pool itself must have several threads.
+// Alone returns a pool of one thread, which has the scratch memory of a worker. A task of that worker may run kernels
+// with it. So each worker computes a part of a result from beginning to end, and finds in its caches what it has stored
+// in the steps before. The pool itself must have several threads.
 func (p *Pool) Alone(worker int) *Pool {
 	a := &p.workers[worker].alone
 	a.PackedLimit, a.StreamFrom = p.PackedLimit, p.StreamFrom
