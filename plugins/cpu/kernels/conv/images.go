@@ -10,9 +10,9 @@ import (
 // of vectors.
 
 const (
-	// Least number of elements of a channel. With fewer, reading the weights takes most of the time, and workers had
+	// Least number of elements of a channel. With fewer, reading the weights takes much of the time, and workers had
 	// better read different ones.
-	ownElements = 9
+	ownElements = 17
 	// Maximum number of products that a worker computes. With more, a worker that begins late would take long.
 	ownProducts = 1 << 26
 )
