@@ -292,9 +292,14 @@ func Split[A any, P interface {
 // last pieces are short, so all workers end at about the same time.
 const shareOneIn = 4
 
-// Share is split for a part that is already kept.
+// Share is split for a part that is already kept. If there are more pieces than workers, each worker has as many: of
+// three pieces one would take two, and with two images also a part of the one that another worker has computed.
 func (p *Pool) Share(n, grain int, work Part) {
-	p.run(n, max(grain, 1), shareOneIn, work)
+	grain = max(grain, 1)
+	if pieces, workers := CeilDiv(n, grain), len(p.workers); pieces > workers && workers > 1 {
+		grain = CeilDiv(n, CeilDiv(pieces, workers)*workers)
+	}
+	p.run(n, grain, shareOneIn, work)
 }
 
 // Split is share for a closure, which is allocated at each call.
