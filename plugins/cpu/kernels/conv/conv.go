@@ -49,6 +49,10 @@ func (g *Args) OutSize() (out [3]int) {
 func Convolve(p *pool.Pool, g *Args) {
 	c := pool.Keep[convolution](p)
 	c.Args, c.p = *g, p
+	if c.byImage() { // checked first, since each worker makes the lists of its own convolution
+		c.images()
+		return
+	}
 	c.begin()
 	p.Bad.Store(0)
 	if elementwise.Volume(c.In) > math.MaxInt32 {
@@ -59,8 +63,6 @@ func Convolve(p *pool.Pool, g *Args) {
 	case elementwise.Volume(c.out)*c.N*c.Cout == 0:
 	case elementwise.Volume(c.In)*c.Cin == 0: // only padding
 		p.Share(c.N*c.Cout, 1, (*convBias)(c))
-	case c.byImage():
-		c.images()
 	case c.Last && c.plain():
 		c.product = product.GemmArgs{M: g.N * elementwise.Volume(c.In), N: g.Cout, K: g.Cin, A: g.X, LDA: g.Cin,
 			B: g.Weight, LDB: g.Cin,

@@ -19,13 +19,21 @@ const (
 
 // byImage reports whether images computes the convolution.
 func (g *convolution) byImage() bool {
-	return g.Packed != nil && g.ownImages() && g.kept()
+	if g.Packed == nil || g.p.Threads() == 1 || g.Groups < 1 {
+		return false
+	}
+	g.cg, g.og, g.out = g.Cin/g.Groups, g.Cout/g.Groups, g.OutSize()
+	if !g.ownImages() {
+		return false
+	}
+	g.reach()
+	return g.kept()
 }
 
 // ownImages reports whether images may compute the convolution, once its weights are packed.
 func (g *convolution) ownImages() bool {
 	threads := g.p.Threads()
-	if threads == 1 || g.N < threads || g.N%threads != 0 && g.N < 4*threads || g.Last || g.Transposed {
+	if g.N < threads || g.N%threads != 0 && g.N < 4*threads || g.Last || g.Transposed || g.In[0] != 1 {
 		return false
 	}
 	area := elementwise.Volume(g.out)

@@ -36,9 +36,7 @@ func TestImages(t *testing.T) {
 			g.Packed = new(Packed)
 			Convolve(p, g)
 			clear(g.Out)
-			k := convolution{Args: *g, p: p}
-			k.begin()
-			if k.byImage() {
+			if k := (convolution{Args: *g, p: p}); k.byImage() {
 				own++
 			}
 			Convolve(p, g)
