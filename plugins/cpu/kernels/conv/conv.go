@@ -184,6 +184,10 @@ func (g *convolution) list() {
 		g.In, g.out = [3]int{1, 1, elementwise.Volume(g.In)}, [3]int{1, 1, elementwise.Volume(g.In)}
 	}
 	g.reach()
+	if g.taps == nil { // whole cache lines, so that no worker writes to those of another with images of its own
+		g.taps, g.phases, g.at = make([]tap, 0, 32), make([]phase, 0, 4), make([]int, 0, 32)
+		g.tapped = make([]tapLine, 0, 64)
+	}
 	g.phases, g.taps = g.phases[:0], g.taps[:0]
 	var every, classes [3]int
 	for i := range 3 {

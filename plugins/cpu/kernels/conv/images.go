@@ -12,7 +12,7 @@ import (
 const (
 	// Least number of elements of a channel. With fewer, reading the weights takes much of the time, and workers had
 	// better read different ones.
-	ownElements = 17
+	ownElements = 9
 	// Maximum number of products that a worker computes. With more, a worker that begins late would take long.
 	ownProducts = 1 << 26
 )

@@ -59,6 +59,7 @@ func NewFor(n int, features string) (*Pool, error) {
 	for i := range p.workers {
 		w := &p.workers[i]
 		w.scratch = &w.own
+		w.own.At, w.own.Place = make([]int, 0, lineInts), make([]int, 0, lineInts)
 		if n > 1 {
 			w.alone = Pool{Set: set, workers: []worker{{scratch: w.scratch}}}
 		}
@@ -308,6 +309,9 @@ func (p *Pool) Split(n, grain int, f func(lo, hi, worker int)) { p.Share(n, grai
 type rangeFunc func(lo, hi, worker int)
 
 func (f rangeFunc) Do(lo, hi, worker int) { f(lo, hi, worker) }
+
+// lineInts is a first capacity of slices that workers append to. Smaller ones would share cache lines.
+const lineInts = 64
 
 const Grain = 1 << 14 // fewer elements are not worth a task
 
