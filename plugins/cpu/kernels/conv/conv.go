@@ -50,6 +50,10 @@ func (g *Args) OutSize() (out [3]int) {
 func Convolve(p *pool.Pool, g *Args) {
 	c := pool.Keep[convolution](p)
 	c.Args, c.p = *g, p
+	if c.byImage() { // checked first, since each worker makes the lists of its own convolution
+		c.images()
+		return
+	}
 	c.begin()
 	p.Bad.Store(0)
 	if elementwise.Volume(c.In) > math.MaxInt32 {
@@ -152,9 +156,13 @@ type convolution struct {
 	fill                float32      // the value of padding
 	at                  []int        // where each tap of a band begins to read
 	masks               [3][]float32 // see alongLines
+<<<<<<< HEAD
 
 	rest Epilogue // what is applied to the result, by tasks or, if late is set, after all of them
 	late bool
+=======
+	tapped              []tapLine    // lines of the result; see pixels
+>>>>>>> convspeed
 }
 
 // A phase is a set of elements of the result that are computed from the same taps of the kernel: the elements start +
@@ -206,6 +214,10 @@ func (g *convolution) list() {
 		g.In, g.out = [3]int{1, 1, elementwise.Volume(g.In)}, [3]int{1, 1, elementwise.Volume(g.In)}
 	}
 	g.reach()
+	if g.taps == nil { // whole cache lines, so that no worker writes to those of another with images of its own
+		g.taps, g.phases, g.at = make([]tap, 0, 32), make([]phase, 0, 4), make([]int, 0, 32)
+		g.tapped = make([]tapLine, 0, 64)
+	}
 	g.phases, g.taps = g.phases[:0], g.taps[:0]
 	var every, classes [3]int
 	for i := range 3 {

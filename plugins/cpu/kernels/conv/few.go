@@ -74,7 +74,8 @@ func (g *convolution) fewRows() {
 		if !direct {
 			g.packAll(true, m, g.rowsNow, g.rowsNow)
 		}
-		p.Share(g.Groups*g.panels, 1+pool.Grain/(g.rowsNow*g.k), (*fewPanels)(g))
+		// A task has at least as many products as 4*Grain elements.
+		p.Share(g.Groups*g.panels, 1+4*pool.Grain/(g.rowsNow*g.k*on.NR), (*fewPanels)(g))
 	}
 }
 

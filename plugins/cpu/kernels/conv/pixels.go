@@ -1,8 +1,6 @@
 package conv
 
 import (
-	"slices"
-
 	"github.com/rlx-go/rlx/plugins/cpu/kernels/elementwise"
 	"github.com/rlx-go/rlx/plugins/cpu/kernels/pool"
 	"github.com/rlx-go/rlx/plugins/cpu/kernels/vec"
@@ -61,7 +59,7 @@ func (g *convolution) pixels() {
 	if p.Bad.Load() != 0 {
 		return
 	}
-	strides := places(g.padded3())
+	strides := places(g.placedSize())
 	g.at = g.at[:0]
 	for i := range g.taps {
 		t := g.taps[i].at
@@ -70,8 +68,44 @@ func (g *convolution) pixels() {
 		}
 		g.at = append(g.at, dot3(t, strides)*lanes)
 	}
+	g.listTapLines()
 	each := lanes * elementwise.Volume(g.out) * len(g.taps)
 	p.Share(g.N*g.pixelBlocks(), 1+pool.Grain/each, (*convPixels)(g))
+}
+
+// A tapLine is a line of the result. It is computed from the first taps that are in at, from place from of the image,
+// and from the weights from place weights on.
+type tapLine struct{ from, taps, weights int }
+
+// flatImage reports whether images have one plane. Then lines of taps outside of the image are left out. In other
+// convolutions, copies of images have lines of padding.
+func (g *convolution) flatImage() bool { return g.In[0] == 1 && g.Kernel[0] == 1 && g.Pad[0] == 0 }
+
+// placedSize returns the size of the copy of an image.
+func (g *convolution) placedSize() [3]int {
+	size := g.padded3()
+	if g.flatImage() {
+		size[1] = max(1, min(g.In[1], size[1]-g.Pad[1]))
+	}
+	return size
+}
+
+// listTapLines sets tapped.
+func (g *convolution) listTapLines() {
+	lanes, strides := g.p.Set.Lanes, places(g.placedSize())
+	g.tapped = g.tapped[:0]
+	for d := range g.out[0] {
+		for h := range g.out[1] {
+			l := tapLine{from: dot3([3]int{d * g.Stride[0], h * g.Stride[1], 0}, strides) * lanes, taps: len(g.taps)}
+			if g.flatImage() {
+				first, last := g.tapLines(h)
+				y := h*g.Stride[1] - g.Pad[1] + first*g.Dilation[1]
+				l = tapLine{from: y * strides[1] * lanes, taps: (last - first) * g.Kernel[2],
+					weights: first * g.Kernel[2] * lanes}
+			}
+			g.tapped = append(g.tapped, l)
+		}
+	}
 }
 
 // packPixels sets packed to the weights [blocks, taps, lanes]. It stores 1 in Bad if they cannot be used.
@@ -108,28 +142,34 @@ type convPixels convolution
 func (x *convPixels) Do(lo, hi, worker int) {
 	g := (*convolution)(x)
 	s, sc, taps := g.p.Set, g.p.Scratch(worker), elementwise.Volume(g.Kernel)
-	lanes, in, out, size := s.Lanes, elementwise.Volume(g.In), elementwise.Volume(g.out), g.padded3()
-	stencil, most := vec.On(s).StencilPixels, slices.Max(g.at)
-	image := sc.Floats(lanes * elementwise.Volume(size))
+	lanes, in, out, size := s.Lanes, elementwise.Volume(g.In), elementwise.Volume(g.out), g.placedSize()
+	transpose, blocks := vec.On(s).Transpose, g.pixelBlocks()
+	placed := sc.Floats(lanes * elementwise.Volume(size))
 	turned, edge := sc.Floats(lanes*(in+lanes)), sc.Floats(lanes*(in+1))
 	made, back := sc.Floats(lanes*(out+lanes)), sc.Floats(lanes*(out+1))
 	bias := sc.Floats(lanes)
-	clear(image)
+	g.clearPadding(placed, size)
 	clear(bias)
 	for t := lo; t < hi; t++ {
-		n, o := t/g.pixelBlocks(), t%g.pixelBlocks()*lanes
+		n, o := t/blocks, t%blocks*lanes
 		rows := min(lanes, g.Cout-o)
-		g.turn(turned, edge, (n*g.Cin+o)*in, rows)
-		g.placeImage(image, turned, size)
+		image := placed
+		switch first := (n*g.Cin + o) * in; {
+		case size == g.In && (g.Pad == [3]int{} || g.flatImage() && g.Pad[2] == 0):
+			image = turned
+			g.turn(turned, edge, first, rows)
+		case g.flatImage() && g.In[2]%lanes == 0 && g.Pad[2]+g.In[2] <= size[2]:
+			for h := range size[1] {
+				transpose(placed[(h*size[2]+g.Pad[2])*lanes:], lanes, g.X[first+h*g.In[2]:], in, rows, g.In[2])
+			}
+		default:
+			g.turn(turned, edge, first, rows)
+			g.placeImage(placed, turned, size)
+		}
 		if g.Bias != nil {
 			copy(bias, g.Bias[o:o+rows])
 		}
-		w := g.packed[o*taps:][:lanes*taps]
-		for line := range g.out[0] * g.out[1] {
-			at := dot3([3]int{line / g.out[1] * g.Stride[0], line % g.out[1] * g.Stride[1], 0}, places(size))
-			stencil(made[line*g.out[2]*lanes:][:g.out[2]*lanes], image[at*lanes:], g.at, most, w, bias,
-				g.Stride[2]*lanes)
-		}
+		g.pixelSums(made, image, g.packed[o*taps:][:lanes*taps], bias)
 		dst := g.Out[(n*g.Cout+o)*out:][:rows*out]
 		to, direct := back, out%lanes == 0 && rows == lanes
 		if direct {
@@ -137,12 +177,29 @@ func (x *convPixels) Do(lo, hi, worker int) {
 		}
 		// The last pixels come first, because elements written past the end of their lines are then overwritten.
 		for i := (out - 1) / lanes * lanes; i >= 0; i -= lanes {
-			vec.On(s).Transpose(to[i:], out, made[i*lanes:], lanes, min(lanes, out-i), lanes)
+			transpose(to[i:], out, made[i*lanes:], lanes, min(lanes, out-i), lanes)
 		}
 		if !direct {
 			copy(dst, back)
 		}
 		g.finish((n*g.Cout+o)*out, rows*out)
+	}
+}
+
+// pixelSums computes the pixels of a block of channels.
+func (g *convolution) pixelSums(dst, image, w, bias []float32) {
+	stencil, lanes := vec.On(g.p.Set).StencilPixels, g.p.Set.Lanes
+	wide, step := g.out[2]*lanes, g.Stride[2]*lanes
+	for i := range g.tapped {
+		l := &g.tapped[i]
+		to := dst[i*wide:][:wide]
+		if l.taps == 0 {
+			for j := 0; j < wide; j += lanes {
+				copy(to[j:], bias)
+			}
+			continue
+		}
+		stencil(to, image[l.from:], g.at[:l.taps], g.at[l.taps-1], w[l.weights:], bias, step)
 	}
 }
 
@@ -158,17 +215,35 @@ func (g *convolution) turn(dst, edge []float32, first, rows int) {
 	vec.On(s).Transpose(dst, s.Lanes, src, in, rows, cols)
 }
 
+// clearPadding clears the padding of a copy of an image.
+func (g *convolution) clearPadding(dst []float32, size [3]int) {
+	if !g.flatImage() {
+		clear(dst)
+		return
+	}
+	lanes := g.p.Set.Lanes
+	first, end, pitch := min(g.Pad[2], size[2])*lanes, min(g.Pad[2]+g.In[2], size[2])*lanes, size[2]*lanes
+	for ; len(dst) >= pitch; dst = dst[pitch:] {
+		clear(dst[:first])
+		clear(dst[end:pitch])
+	}
+}
+
 // placeImage copies the pixels of an image to their places between the padding.
 func (g *convolution) placeImage(dst, pixels []float32, size [3]int) {
-	lanes := g.p.Set.Lanes
-	wide := min(g.In[2], size[2]-g.Pad[2]) * lanes
+	lanes, pad := g.p.Set.Lanes, g.Pad
+	if g.flatImage() {
+		pad[1] = 0
+	}
+	wide, line, strides := min(g.In[2], size[2]-pad[2])*lanes, g.In[2]*lanes, places(size)
 	if wide <= 0 {
 		return
 	}
-	for d := range min(g.In[0], size[0]-g.Pad[0]) {
-		for h := range min(g.In[1], size[1]-g.Pad[1]) {
-			to := dot3([3]int{d + g.Pad[0], h + g.Pad[1], g.Pad[2]}, places(size)) * lanes
-			copy(dst[to:to+wide], pixels[(d*g.In[1]+h)*g.In[2]*lanes:])
+	for d := range min(g.In[0], size[0]-pad[0]) {
+		to, from := dot3([3]int{d + pad[0], pad[1], pad[2]}, strides)*lanes, d*g.In[1]*line
+		for range min(g.In[1], size[1]-pad[1]) {
+			copy(dst[to:to+wide], pixels[from:])
+			to, from = to+strides[1]*lanes, from+line
 		}
 	}
 }

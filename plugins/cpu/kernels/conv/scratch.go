@@ -6,8 +6,11 @@ import (
 	"github.com/rlx-go/rlx/plugins/cpu/kernels/product"
 )
 
-// ScratchSize returns what Conv needs.
-func (g *Args) ScratchSize(p *pool.Pool) pool.Size {
+// ScratchSize returns what Convolve needs.
+func (g *Args) ScratchSize(p *pool.Pool) pool.Size { return g.addImages(p, g.togetherSize(p)) }
+
+// togetherSize is ScratchSize if workers share the work on each image.
+func (g *Args) togetherSize(p *pool.Pool) pool.Size {
 	s := p.Set
 	mr, nr := product.On(s).MR, product.On(s).NR
 	if g.Groups < 1 || g.Cin%g.Groups != 0 || g.Cout%g.Groups != 0 {

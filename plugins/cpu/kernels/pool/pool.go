@@ -56,11 +56,28 @@ func NewFor(n int, features string) (*Pool, error) {
 	p := &Pool{Set: set, workers: make([]worker, n), PackedLimit: 8 << 20, StreamFrom: streamFrom,
 		spinTime: spinTimeFor(n),
 		ended:    make(chan struct{})}
+	for i := range p.workers {
+		w := &p.workers[i]
+		w.scratch = &w.own
+		w.own.At, w.own.Place = make([]int, 0, lineInts), make([]int, 0, lineInts)
+		if n > 1 {
+			w.alone = Pool{Set: set, workers: []worker{{scratch: w.scratch}}}
+		}
+	}
 	for i := 1; i < n; i++ {
 		p.workers[i].wake = make(chan struct{}, 1)
 		go p.serve(i)
 	}
 	return p, nil
+}
+
+// Alone returns a pool of one thread, which has the scratch memory of a worker. A task of that worker may run kernels
+// with it. So each worker computes a part of a result from beginning to end, and finds in its caches what it has stored
+// in the steps before. The pool itself must have several threads.
+func (p *Pool) Alone(worker int) *Pool {
+	a := &p.workers[worker].alone
+	a.PackedLimit, a.StreamFrom = p.PackedLimit, p.StreamFrom
+	return a
 }
 
 // Threads returns the number of workers, including the caller of Run.
@@ -252,7 +269,7 @@ func (s *Scratch) Reset() {
 }
 
 // Scratch returns the memory of a worker. Memory that is allocated from it is valid until the task ends.
-func (p *Pool) Scratch(worker int) *Scratch { return &p.workers[worker].scratch }
+func (p *Pool) Scratch(worker int) *Scratch { return p.workers[worker].scratch }
 
 // Part is a kernel's loop body together with its arguments: do runs items [lo, hi). It takes the place of a closure,
 // which would be allocated at each call. The pool keeps one value of each type; see keep.
@@ -276,9 +293,14 @@ func Split[A any, P interface {
 // last pieces are short, so all workers end at about the same time.
 const shareOneIn = 4
 
-// Share is split for a part that is already kept.
+// Share is split for a part that is already kept. If there are more pieces than workers, each worker has as many: of
+// three pieces one would take two, and with two images also a part of the one that another worker has computed.
 func (p *Pool) Share(n, grain int, work Part) {
-	p.run(n, max(grain, 1), shareOneIn, work)
+	grain = max(grain, 1)
+	if pieces, workers := CeilDiv(n, grain), len(p.workers); pieces > workers && workers > 1 {
+		grain = CeilDiv(n, CeilDiv(pieces, workers)*workers)
+	}
+	p.run(n, grain, shareOneIn, work)
 }
 
 // Split is share for a closure, which is allocated at each call.
@@ -287,6 +309,9 @@ func (p *Pool) Split(n, grain int, f func(lo, hi, worker int)) { p.Share(n, grai
 type rangeFunc func(lo, hi, worker int)
 
 func (f rangeFunc) Do(lo, hi, worker int) { f(lo, hi, worker) }
+
+// lineInts is a first capacity of slices that workers append to. Smaller ones would share cache lines.
+const lineInts = 64
 
 const Grain = 1 << 14 // fewer elements are not worth a task
 

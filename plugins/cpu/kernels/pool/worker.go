@@ -12,7 +12,9 @@ type worker struct {
 	state   atomic.Int32
 	tasks   taskRange     // its tasks of a run that are not started
 	wake    chan struct{} // wakes the worker when it is parked
-	scratch Scratch
+	scratch *Scratch
+	own     Scratch
+	alone   Pool     // see Alone
 	_       [64]byte // so that no two workers share a cache line
 }
 

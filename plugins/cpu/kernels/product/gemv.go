@@ -37,6 +37,7 @@ const (
 func (x *gemvStrips) Do(lo, hi, w int) {
 	s, sc, g := x.p.Set, x.p.Scratch(w), x.g
 	buf, dots := sc.Floats(g.K), sc.Floats(gemvRun)
+	pairs := vec.On(s).DotPairs
 	for t := lo; t < hi; {
 		i, j, count := t/x.strips, t%x.strips*x.strip, 1
 		direct := g.M == 1 && g.Residual == nil // the residual may be C itself
@@ -49,6 +50,11 @@ func (x *gemvStrips) Do(lo, hi, w int) {
 		t += count
 		n := min(count*x.strip, g.N-j)
 		b := g.B.From(i*g.StrideB + j*g.LDB)
+		both := g.M == 2 && b.Floats != nil && pairs != nil // B is read once
+		if both {
+			a := g.A[i*g.StrideA:]
+			pairs(dots[:n], dots[n:2*n], b.Floats, g.LDB, a[:g.K], a[g.LDA:][:g.K])
+		}
 		for m := range g.M {
 			a := g.A[i*g.StrideA+m*g.LDA:][:g.K]
 			to := g.C[i*g.StrideC+m*g.LDC+j:][:n]
@@ -56,7 +62,9 @@ func (x *gemvStrips) Do(lo, hi, w int) {
 			if !direct {
 				c = dots[:n]
 			}
-			if b.Floats != nil {
+			if both {
+				c = dots[m*n:][:n]
+			} else if b.Floats != nil {
 				vec.On(s).DotRows(c, 1, b.Floats, g.LDB, n, a)
 			} else if !b.DotHalves(s, c, g.LDB, a) {
 				for r := range n {

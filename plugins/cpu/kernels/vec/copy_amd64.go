@@ -33,6 +33,11 @@ func narrowBF16AVX2(dst *uint16, src *float32, blocks int)
 //go:noescape
 func dotRowsAVX2(dst *float32, inc int, mat *float32, ld int, rows int, x *float32, k int)
 
+// dotPairsAVX2 is a[i] = sum_k mat[i*ld+k]*x[k] and b[i] = sum_k mat[i*ld+k]*y[k] for i < rows; rows > 0.
+//
+//go:noescape
+func dotPairsAVX2(a *float32, b *float32, mat *float32, ld int, rows int, x *float32, y *float32, k int)
+
 // copyRowsAVX2 is dst[i*ldd:][:lanes] = src[i*lds:][:lanes] for i < rows, in ascending i; rows > 0.
 //
 //go:noescape
@@ -87,6 +92,11 @@ func narrowBF16AVX512(dst *uint16, src *float32, blocks int)
 //
 //go:noescape
 func dotRowsAVX512(dst *float32, inc int, mat *float32, ld int, rows int, x *float32, k int)
+
+// dotPairsAVX512 is a[i] = sum_k mat[i*ld+k]*x[k] and b[i] = sum_k mat[i*ld+k]*y[k] for i < rows; rows > 0.
+//
+//go:noescape
+func dotPairsAVX512(a *float32, b *float32, mat *float32, ld int, rows int, x *float32, y *float32, k int)
 
 // copyRowsAVX512 is dst[i*ldd:][:lanes] = src[i*lds:][:lanes] for i < rows, in ascending i; rows > 0.
 //

@@ -23,6 +23,26 @@
 	DATA name<>+(at)(SB)/8, $(b<<32+a); \
 	DATA name<>+(at+8)(SB)/8, $(d<<32+c)
 
+// SUM_LANES8 sets x to the sum of the lanes of r. It overwrites the others.
+#define SUM_LANES8(r, x, t, rX) \
+	VEXTRACTF128 $0x01, r, x; \
+	VADDPS x, rX, x; \
+	VPERMILPS $0x0e, x, t; \
+	VADDPS t, x, x; \
+	VPERMILPS $0x01, x, t; \
+	VADDSS t, x, x
+
+// SUM_LANES16 sets x to the sum of the lanes of r. It overwrites the others.
+#define SUM_LANES16(r, y, x, t, rY) \
+	VEXTRACTF64X4 $0x01, r, y; \
+	VADDPS y, rY, y; \
+	VEXTRACTF128 $0x01, y, x; \
+	VADDPS x, t, x; \
+	VPERMILPS $0x0e, x, t; \
+	VADDPS t, x, x; \
+	VPERMILPS $0x01, x, t; \
+	VADDSS t, x, x
+
 // func transposeAVX2(dst *float32, ldd int, src *float32, lds int, rows int, blocks int)
 // Requires: AVX, CMOV
 TEXT ·transposeAVX2(SB), NOSPLIT, $0-48
@@ -262,15 +282,107 @@ sum:
 	VADDPS       Y1, Y0, Y0
 	VADDPS       Y3, Y2, Y2
 	VADDPS       Y2, Y0, Y0
-	VEXTRACTF128 $0x01, Y0, X1
-	VADDPS       X1, X0, X1
-	VPERMILPS    $0x0e, X1, X0
-	VADDPS       X0, X1, X1
-	VPERMILPS    $0x01, X1, X0
-	VADDSS       X0, X1, X1
+	SUM_LANES8(Y0, X1, X0, X0)
 	VADDSS       X4, X1, X1
 	VMOVSS       X1, (AX)
 	ADDQ         CX, AX
+	ADDQ         BX, DX
+	DECQ         SI
+	JNE          row
+	VZEROUPPER
+	RET
+
+// func dotPairsAVX2(a *float32, b *float32, mat *float32, ld int, rows int, x *float32, y *float32, k int)
+// Requires: AVX, FMA3
+TEXT ·dotPairsAVX2(SB), NOSPLIT, $0-64
+	MOVQ a+0(FP), AX
+	MOVQ b+8(FP), CX
+	MOVQ mat+16(FP), DX
+	MOVQ ld+24(FP), BX
+	MOVQ rows+32(FP), SI
+	SHLQ $0x02, BX
+
+row:
+	MOVQ   DX, DI
+	MOVQ   x+40(FP), R9
+	MOVQ   y+48(FP), R10
+	MOVQ   k+56(FP), R8
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS X4, X4, X4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	VXORPS Y8, Y8, Y8
+	VXORPS X9, X9, X9
+	SUBQ   $0x20, R8
+	JLT    vectors
+
+four:
+	VMOVUPS     (DI), Y10
+	VFMADD231PS (R9), Y10, Y0
+	VFMADD231PS (R10), Y10, Y5
+	VMOVUPS     32(DI), Y10
+	VFMADD231PS 32(R9), Y10, Y1
+	VFMADD231PS 32(R10), Y10, Y6
+	VMOVUPS     64(DI), Y10
+	VFMADD231PS 64(R9), Y10, Y2
+	VFMADD231PS 64(R10), Y10, Y7
+	VMOVUPS     96(DI), Y10
+	VFMADD231PS 96(R9), Y10, Y3
+	VFMADD231PS 96(R10), Y10, Y8
+	ADDQ        $0x00000080, DI
+	ADDQ        $0x00000080, R9
+	ADDQ        $0x00000080, R10
+	SUBQ        $0x20, R8
+	JGE         four
+
+vectors:
+	ADDQ $0x20, R8
+	SUBQ $0x08, R8
+	JLT  scalars
+
+one:
+	VMOVUPS     (DI), Y10
+	VFMADD231PS (R9), Y10, Y0
+	VFMADD231PS (R10), Y10, Y5
+	ADDQ        $0x00000020, DI
+	ADDQ        $0x00000020, R9
+	ADDQ        $0x00000020, R10
+	SUBQ        $0x08, R8
+	JGE         one
+
+scalars:
+	ADDQ $0x08, R8
+	JEQ  sum
+
+scalar:
+	VMOVSS      (DI), X10
+	VFMADD231SS (R9), X10, X4
+	VFMADD231SS (R10), X10, X9
+	ADDQ        $0x04, DI
+	ADDQ        $0x04, R9
+	ADDQ        $0x04, R10
+	DECQ        R8
+	JNE         scalar
+
+sum:
+	VADDPS       Y1, Y0, Y0
+	VADDPS       Y3, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	SUM_LANES8(Y0, X1, X0, X0)
+	VADDSS       X4, X1, X1
+	VMOVSS       X1, (AX)
+	ADDQ         $0x04, AX
+	VADDPS       Y6, Y5, Y5
+	VADDPS       Y8, Y7, Y7
+	VADDPS       Y7, Y5, Y5
+	SUM_LANES8(Y5, X0, X1, X5)
+	VADDSS       X9, X0, X0
+	VMOVSS       X0, (CX)
+	ADDQ         $0x04, CX
 	ADDQ         BX, DX
 	DECQ         SI
 	JNE          row
@@ -690,17 +802,107 @@ sum:
 	VADDPS        Z1, Z0, Z0
 	VADDPS        Z3, Z2, Z2
 	VADDPS        Z2, Z0, Z0
-	VEXTRACTF64X4 $0x01, Z0, Y5
-	VADDPS        Y5, Y0, Y5
-	VEXTRACTF128  $0x01, Y5, X6
-	VADDPS        X6, X5, X6
-	VPERMILPS     $0x0e, X6, X5
-	VADDPS        X5, X6, X6
-	VPERMILPS     $0x01, X6, X5
-	VADDSS        X5, X6, X6
+	SUM_LANES16(Z0, Y5, X6, X5, Y0)
 	VADDSS        X4, X6, X6
 	VMOVSS        X6, (AX)
 	ADDQ          CX, AX
+	ADDQ          BX, DX
+	DECQ          SI
+	JNE           row
+	VZEROUPPER
+	RET
+
+// func dotPairsAVX512(a *float32, b *float32, mat *float32, ld int, rows int, x *float32, y *float32, k int)
+// Requires: AVX, AVX512F, FMA3
+TEXT ·dotPairsAVX512(SB), NOSPLIT, $0-64
+	MOVQ a+0(FP), AX
+	MOVQ b+8(FP), CX
+	MOVQ mat+16(FP), DX
+	MOVQ ld+24(FP), BX
+	MOVQ rows+32(FP), SI
+	SHLQ $0x02, BX
+
+row:
+	MOVQ   DX, DI
+	MOVQ   x+40(FP), R9
+	MOVQ   y+48(FP), R10
+	MOVQ   k+56(FP), R8
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VXORPS X4, X4, X4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VXORPS X9, X9, X9
+	SUBQ   $0x40, R8
+	JLT    vectors
+
+four:
+	VMOVUPS     (DI), Z10
+	VFMADD231PS (R9), Z10, Z0
+	VFMADD231PS (R10), Z10, Z5
+	VMOVUPS     64(DI), Z10
+	VFMADD231PS 64(R9), Z10, Z1
+	VFMADD231PS 64(R10), Z10, Z6
+	VMOVUPS     128(DI), Z10
+	VFMADD231PS 128(R9), Z10, Z2
+	VFMADD231PS 128(R10), Z10, Z7
+	VMOVUPS     192(DI), Z10
+	VFMADD231PS 192(R9), Z10, Z3
+	VFMADD231PS 192(R10), Z10, Z8
+	ADDQ        $0x00000100, DI
+	ADDQ        $0x00000100, R9
+	ADDQ        $0x00000100, R10
+	SUBQ        $0x40, R8
+	JGE         four
+
+vectors:
+	ADDQ $0x40, R8
+	SUBQ $0x10, R8
+	JLT  scalars
+
+one:
+	VMOVUPS     (DI), Z10
+	VFMADD231PS (R9), Z10, Z0
+	VFMADD231PS (R10), Z10, Z5
+	ADDQ        $0x00000040, DI
+	ADDQ        $0x00000040, R9
+	ADDQ        $0x00000040, R10
+	SUBQ        $0x10, R8
+	JGE         one
+
+scalars:
+	ADDQ $0x10, R8
+	JEQ  sum
+
+scalar:
+	VMOVSS      (DI), X10
+	VFMADD231SS (R9), X10, X4
+	VFMADD231SS (R10), X10, X9
+	ADDQ        $0x04, DI
+	ADDQ        $0x04, R9
+	ADDQ        $0x04, R10
+	DECQ        R8
+	JNE         scalar
+
+sum:
+	VADDPS        Z1, Z0, Z0
+	VADDPS        Z3, Z2, Z2
+	VADDPS        Z2, Z0, Z0
+	SUM_LANES16(Z0, Y10, X11, X10, Y0)
+	VADDSS        X4, X11, X11
+	VMOVSS        X11, (AX)
+	ADDQ          $0x04, AX
+	VADDPS        Z6, Z5, Z5
+	VADDPS        Z8, Z7, Z7
+	VADDPS        Z7, Z5, Z5
+	SUM_LANES16(Z5, Y4, X10, X4, Y5)
+	VADDSS        X9, X10, X10
+	VMOVSS        X10, (CX)
+	ADDQ          $0x04, CX
 	ADDQ          BX, DX
 	DECQ          SI
 	JNE           row

@@ -40,7 +40,10 @@ type Routines struct {
 	StencilLines, StencilEvenLines func(dst []float32, ldd int, src []float32, lds int, at []int, most int, w []float32,
 		bias float32, masks [3][]float32, n, lines int)
 	// DotRows is dst[i*inc] = sum_k mat[i*ld+k]*x[k], i < rows.
-	DotRows             func(dst []float32, inc int, mat []float32, ld int, rows int, x []float32)
+	DotRows func(dst []float32, inc int, mat []float32, ld int, rows int, x []float32)
+	// DotPairs is a[i] = sum_k mat[i*ld+k]*x[k] and b[i] = sum_k mat[i*ld+k]*y[k] for i < len(a), with the bits of
+	// DotRows. x is not empty. nil if the set has no such routine.
+	DotPairs            func(a, b []float32, mat []float32, ld int, x, y []float32)
 	WidenF16, WidenBF16 func(dst []float32, src []uint16)
 	// NarrowF16 and NarrowBF16 round to the nearest, ties to even.
 	NarrowF16, NarrowBF16 func(dst []uint16, src []float32)

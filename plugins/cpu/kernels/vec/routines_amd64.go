@@ -18,6 +18,7 @@ func avx2() *Routines {
 		CopyRows:   copyRowsOf(lanes, copyRowsAVX2),
 		Reverse:    reverseOf(lanes, reverseAVX2),
 		DotRows:    dotRowsOf(dotRowsAVX2),
+		DotPairs:   dotPairsOf(dotPairsAVX2),
 		WidenF16:   convertOf(lanes, widenF16AVX2, dtype.F16ToF32),
 		WidenBF16:  convertOf(lanes, widenBF16AVX2, dtype.BF16ToF32),
 		NarrowF16:  convertOf(lanes, narrowF16AVX2, dtype.F32ToF16),
@@ -37,6 +38,7 @@ func avx512() *Routines {
 		CopyRows:   copyRowsOf(lanes, copyRowsAVX512),
 		Reverse:    reverseOf(lanes, reverseAVX512),
 		DotRows:    dotRowsOf(dotRowsAVX512),
+		DotPairs:   dotPairsOf(dotPairsAVX512),
 		WidenF16:   convertOf(lanes, widenF16AVX512, dtype.F16ToF32),
 		WidenBF16:  convertOf(lanes, widenBF16AVX512, dtype.BF16ToF32),
 		NarrowF16:  convertOf(lanes, narrowF16AVX512, dtype.F32ToF16),
@@ -46,6 +48,18 @@ func avx512() *Routines {
 		setStencils(lanes, gatherRowsAVX512, stencilAVX512, stencilEvensAVX512, stencilEachAVX512).
 		setPixels(lanes, stencilPixelsAVX512).
 		setLines(lanes, stencilLinesAVX512, stencilEvenLinesAVX512)
+}
+
+func dotPairsOf(f func(a, b, mat *float32, ld int, rows int, x, y *float32, k int)) func(a, b, mat []float32, ld int,
+	x, y []float32) {
+	return func(a, b, mat []float32, ld int, x, y []float32) {
+		rows, k := len(a), len(x)
+		if rows == 0 {
+			return
+		}
+		_, _, _ = b[rows-1], y[k-1], mat[(rows-1)*ld+k-1]
+		f(&a[0], &b[0], &mat[0], ld, rows, &x[0], &y[0], k)
+	}
 }
 
 func reverseOf(lanes int, f func(dst, src *float32, blocks int)) func(dst, src []float32) {

@@ -12,7 +12,8 @@ import (
 func TestTable(t *testing.T) {
 	optional := []string{"StoreFence"}
 	if runtime.GOARCH == "arm64" { // prefetches and stores past the caches have no NEON routines yet
-		optional = append(optional, "Stream", "PrefetchRows", "StencilPixels", "StencilLines", "StencilEvenLines")
+		optional = append(optional, "Stream", "PrefetchRows", "StencilPixels", "StencilLines", "StencilEvenLines",
+			"DotPairs")
 	}
 	kerneltest.CheckTable(t, func(s *isa.Set) any { return *vec.On(s) }, optional...)
 }

@@ -178,6 +178,9 @@ func Fits(t *testing.T, p *pool.Pool, r pool.Size, other int64, what string) {
 	if used.Worker > r.Worker {
 		t.Errorf("%s: a worker needs %d bytes; ScratchSize says %d", what, used.Worker, r.Worker)
 	}
+	if used.Alone > r.Alone {
+		t.Errorf("%s: the pool of a worker needs %d bytes; ScratchSize says %d", what, used.Alone, r.Alone)
+	}
 	if other > r.Other+r.Other/4+8192 { // see Bytes
 		t.Errorf("%s: %d bytes are kept; ScratchSize says %d", what, other, r.Other)
 	}
