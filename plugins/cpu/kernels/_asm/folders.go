@@ -14,7 +14,7 @@ var folders = map[string]string{
 	"rows": "reduce", "folds": "reduce",
 	"scores": "norm",
 	"gemm":   "product", "bf16": "product", "tiles": "product", "packed_integers": "product", "packed_bytes": "product",
-	"packed_tiles": "product", "parts": "product", "packed_words": "product", "schemes": "product",
+	"packed_tiles": "product", "parts": "product", "packed_words": "product", "packed_eights": "product", "schemes": "product",
 	"quads":  "quad",
 	"attend": "attention",
 	"fft":    "fft",

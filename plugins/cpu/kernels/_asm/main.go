@@ -49,6 +49,7 @@ var parts = map[string]func(vec){
 	"packed_bytes":    genPackedBytes,
 	"packed_tiles":    genPackedTiles,
 	"packed_words":    genPackedWords,
+	"packed_eights":   genPackedEights,
 	"parts":           genParts,
 	"quads":           genQuads,
 	"schemes":         genSchemes,

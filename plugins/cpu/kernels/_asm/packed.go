@@ -138,41 +138,25 @@ func q4_0(p *packedBlock) {
 	p.group(0, append(low, high...), func(dst Register) { p.halfAt(p.vec, 0, dst) }, 0)
 }
 
-// sixes returns the scales and the minimums of a block of q4_K or q5_K: eight numbers of 6 bits each. It unpacks them
-// in general registers.
+// sixes returns the scales and the minimums of a block of q4_K or q5_K: eight numbers of 6 bits each, in dwords 1 to 3.
+// Numbers 4 to 7 have their low four bits in the last dword and their high two bits in one of the others.
 func (p *packedBlock) sixes() (s, m VecVirtual) {
-	var u [3]Register
-	for i := range u {
-		u[i] = GP32()
-		MOVL(p.at(4+4*i), u[i])
-	}
-	masked := func(x Register, right int, mask uint32) Register {
-		r := GP32()
-		MOVL(x, r)
-		if right > 0 {
-			SHRL(Imm(uint64(right)), r)
-		}
-		ANDL(U32(mask), r)
-		return r
-	}
-	join := func(low, high Register) VecVirtual {
-		x := XMM()
-		l, h := low.(GPVirtual).As64(), high.(GPVirtual).As64()
-		SHLQ(Imm(32), h)
-		ORQ(l, h)
-		VMOVQ(h, x)
-		y := YMM()
-		VPMOVZXBD(x, y)
-		VCVTDQ2PS(y, y)
-		return y
-	}
-	// Numbers 4 to 7 have their low four bits in the last dword and their high two bits in one of the first two.
-	upper := func(right int, from Register) Register {
-		r, t := masked(u[2], right, 0x0f0f0f0f), masked(from, 2, 0x30303030)
-		ORL(t, r)
-		return r
-	}
-	return join(masked(u[0], 0, 0x3f3f3f3f), upper(0, u[0])), join(masked(u[1], 0, 0x3f3f3f3f), upper(4, u[1]))
+	raw, bits, upper := XMM(), XMM(), XMM()
+	VMOVDQU(p.at(0), raw)
+	VPSHUFD(Imm(0xed), raw, bits) // dwords 1 3 2 3
+	VPSRLVD(dwords("sixesShifts", 0, 0, 0, 4), bits, bits)
+	VPAND(dwords("sixesLow", 0x3f3f3f3f, 0x0f0f0f0f), bits, bits)
+	VPSHUFD(Imm(0x84), raw, upper) // dwords 0 1 0 2
+	VPSRLD(Imm(2), upper, upper)
+	VPAND(dwords("sixesHigh", 0, 0x30303030), upper, upper)
+	VPOR(upper, bits, bits)
+	s, m = YMM(), YMM()
+	VPMOVZXBD(bits, s)
+	VPSRLDQ(Imm(8), bits, bits)
+	VPMOVZXBD(bits, m)
+	VCVTDQ2PS(s, s)
+	VCVTDQ2PS(m, m)
+	return s, m
 }
 
 // scalesAndMinimums writes the scales of the groups of a q4_K block to room and returns their minimums.

@@ -20,8 +20,6 @@ func genPackedIntegers(v vec) {
 	if v.wide() {
 		integerTiles(false)
 		integerTiles(true)
-		integerVectors(false)
-		integerVectors(true)
 		scales8_0()
 	}
 }
@@ -401,21 +399,26 @@ func lookupFP4(b *integerBlock) {
 func unpackIntegers(f integerFormat) {
 	name := "unpack" + f.name
 	put := func(b *integerBlock, i int, x VecVirtual) { VMOVDQU(x, Mem{Base: b.q, Disp: i}) }
-	writeUnpack(
-		f, name, 1, put,
-		name+" unpacks blocks: q to integers, scale and low to one number for each group (see integerFormat). blocks > 0.")
+	writeUnpack(f, name, 1, put, name+unpackDoc)
 }
+
+const unpackDoc = " unpacks blocks of some columns: q to integers, scale and low to one number for each group (see integerFormat)."
 
 // writeUnpack writes a routine that unpacks blocks. put stores 32 integers, from index i on, in width bytes each.
 func writeUnpack(f integerFormat, name string, width int, put func(b *integerBlock, i int, x VecVirtual),
 	doc ...string) {
-	TEXT(name, NOSPLIT, "func(q *int8, scale, low *float32, w *byte, blocks int)")
-	Doc(doc...)
+	TEXT(name, NOSPLIT, "func(q *int8, scale, low *float32, w *byte, blocks, columns, stride, stepQ, stepScale int)")
+	Doc(append(doc, "From one column to the next are stride, stepQ and stepScale bytes. blocks, columns > 0.")...)
 	Pragma("noescape")
-	b := &integerBlock{w: Load(Param("w"), GP64()), q: Load(Param("q"), GP64()),
-		scale: Load(Param("scale"), GP64()), low: Load(Param("low"), GP64())}
+	b := &integerBlock{w: GP64(), q: GP64(), scale: GP64(), low: GP64()}
+	n := GP64()
+	Label("column")
+	MOVQ(arg("w"), b.w)
+	MOVQ(arg("q"), b.q)
+	MOVQ(arg("scale"), b.scale)
+	MOVQ(arg("low"), b.low)
+	MOVQ(arg("blocks"), n)
 	b.put = func(i int, x VecVirtual) { put(b, i, x) }
-	n := Load(Param("blocks"), GP64())
 	Label("blocks")
 	f.body(b)
 	ADDQ(U32(uint32(f.bytes)), b.w)
@@ -424,6 +427,15 @@ func writeUnpack(f integerFormat, name string, width int, put func(b *integerBlo
 	ADDQ(U32(uint32(f.values/f.group*4)), b.low)
 	DECQ(n)
 	JNE(LabelRef("blocks"))
+	MOVQ(arg("stride"), b.w)
+	MOVQ(arg("stepQ"), b.q)
+	MOVQ(arg("stepScale"), b.scale)
+	ADDQ(b.w, arg("w"))
+	ADDQ(b.q, arg("q"))
+	ADDQ(b.scale, arg("scale"))
+	ADDQ(b.scale, arg("low"))
+	DECQ(arg("columns"))
+	JNE(LabelRef("column"))
 	VZEROUPPER()
 	RET()
 }

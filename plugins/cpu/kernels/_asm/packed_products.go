@@ -2,7 +2,6 @@ package main
 
 import (
 	. "github.com/mmcloughlin/avo/build"
-	"github.com/mmcloughlin/avo/ir"
 	. "github.com/mmcloughlin/avo/operand"
 	. "github.com/mmcloughlin/avo/reg"
 )
@@ -262,117 +261,6 @@ func endIntegers(acc func(m int) VecPhysical) {
 	}
 	VZEROUPPER()
 	RET()
-}
-
-// dotBytes adds to the lanes of sum the products of four bytes of u, unsigned, and the four signed ones at m.
-func dotBytes(m Mem, u, sum VecPhysical) {
-	Instruction(&ir.Instruction{Opcode: "VPDPBUSD.BCST", Operands: []Op{m, u, sum}, ISA: []string{"AVX512VNNI"}})
-}
-
-// integerVectors writes the same product with vectors, for processors without tiles. VPDPBUSD takes one unsigned
-// operand, so 128 is added to the weights.
-func integerVectors(lows bool) {
-	name := "integerVectors"
-	if lows {
-		name += "Low"
-	}
-	TEXT(name, NOSPLIT, "func(sums *int32, rows int, "+integerArgs+")")
-	integerDoc(
-		name, lows, "sums is [groups][16 rows]: -128 times the sum of a. If rows <= 8, only 8 rows are computed.")
-	Pragma("noescape")
-	a, b, dx, dw, sums, n, step := RSI, RDX, R8, R9, R10, R11, R12
-	at, left, stride, first, fourth := RCX, RBX, R15, RAX, R14
-	xs, low := R13, RDI
-	reg := func(m int) VecPhysical { return vec{16, ""}.phys(m) }
-	startIntegers(reg)
-	MOVQ(arg("a"), a)
-	MOVQ(arg("b"), b)
-	MOVQ(arg("dx"), dx)
-	MOVQ(arg("dw"), dw)
-	MOVQ(arg("sums"), sums)
-	MOVQ(arg("groups"), n)
-	MOVQ(arg("step"), step)
-	MOVQ(step, stride) // of rows of a, in bytes
-	SHRQ(Imm(4), stride)
-	if lows {
-		MOVQ(arg("xs"), xs)
-		MOVQ(arg("low"), low)
-	}
-	half := func(from int, label string) {
-		MOVQ(b, at)
-		MOVQ(stride, left)
-		SHRQ(Imm(2), left)
-		for m := range 8 {
-			VPBROADCASTD(Mem{Base: sums, Disp: 4 * (from + m)}, reg(16+m))
-		}
-		MOVQ(a, first)
-		if from > 0 {
-			LEAQ(Mem{Base: a, Index: stride, Scale: 8}, first)
-		}
-		LEAQ(Mem{Base: stride, Index: stride, Scale: 2}, fourth)
-		ADDQ(first, fourth) // row 3
-		VMOVUPS(bytesConst(0x80), Z28)
-		Label(label)
-		VPXORD(Mem{Base: at}, Z28, Z29)
-		for m := range 8 {
-			row := Mem{Base: first, Index: stride, Scale: uint8(m)}
-			switch m {
-			case 0:
-				row = Mem{Base: first}
-			case 3, 5, 7:
-				row = Mem{Base: fourth, Index: stride, Scale: uint8(m - 3)}
-				if m == 3 {
-					row = Mem{Base: fourth}
-				}
-			case 6:
-				continue
-			}
-			dotBytes(row, Z29, reg(16+m))
-		}
-		LEAQ(Mem{Base: fourth, Index: stride, Scale: 1}, fourth)
-		dotBytes(Mem{Base: fourth, Index: stride, Scale: 2}, Z29, reg(16+6))
-		SUBQ(stride, fourth)
-		ADDQ(Imm(64), at)
-		ADDQ(Imm(4), first)
-		ADDQ(Imm(4), fourth)
-		DECQ(left)
-		JNE(LabelRef(label))
-		for m := range 8 {
-			t, by := reg(16+m), reg(24+m%4)
-			scaleSums("VECTORS", lows, from+m, reg(from+m), t, by, func() {
-				VCVTDQ2PS(t, t)
-				VMULPS_BCST(Mem{Base: dx, Disp: 4 * (from + m)}, Z30, by)
-				VFMADD231PS(by, t, reg(from+m))
-				if lows {
-					VFNMADD231PS_BCST(Mem{Base: xs, Disp: 4 * (from + m)}, Z31, reg(from+m))
-				}
-			})
-		}
-	}
-	Label("group")
-	VMOVUPS(Mem{Base: dw}, Z30)
-	if lows {
-		VMOVUPS(Mem{Base: low}, Z31)
-	}
-	half(0, "quads")
-	CMPQ(arg("rows"), Imm(8))
-	JLE(LabelRef("few"))
-	half(8, "moreQuads")
-	Label("few")
-	ADDQ(step, a)
-	ADDQ(step, b)
-	ADDQ(Imm(64), sums)
-	ADDQ(Imm(64), dx)
-	ADDQ(Imm(64), dw)
-	if lows {
-		ADDQ(Imm(64), xs)
-		ADDQ(Imm(64), low)
-	}
-	DECQ(n)
-	JNE(LabelRef("group"))
-	MOVQ(arg("ldc"), R14)
-	SHLQ(Imm(2), R14)
-	endIntegers(reg)
 }
 
 // scales8_0 writes the routine that reads the scales of blocks of q8_0 in 16 rows. Products in tiles unpack nothing

@@ -156,13 +156,10 @@ type convolution struct {
 	fill                float32      // the value of padding
 	at                  []int        // where each tap of a band begins to read
 	masks               [3][]float32 // see alongLines
-<<<<<<< HEAD
+	tapped              []tapLine    // lines of the result; see pixels
 
 	rest Epilogue // what is applied to the result, by tasks or, if late is set, after all of them
 	late bool
-=======
-	tapped              []tapLine    // lines of the result; see pixels
->>>>>>> convspeed
 }
 
 // A phase is a set of elements of the result that are computed from the same taps of the kernel: the elements start +

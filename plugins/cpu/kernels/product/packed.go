@@ -101,7 +101,7 @@ func (x *packedStrips) Do(lo, hi, _ int) {
 // from memory for the first row of A, and from a cache for the others. A single row of A needs only one strip, which is
 // read in the longest streams.
 func (g *GemmArgs) eachStrip(lo, hi int, dot func(m int, dst []float32, w []byte, stride int)) {
-	strip := g.dotStrip()
+	strip := g.rowStrip()
 	if g.M == 1 {
 		strip = hi - lo
 	}
@@ -130,7 +130,6 @@ type rounding struct {
 
 	tiles  []int8 // for products of integers, as in groupProduct: a, then the numbers of each group
 	dx, xs []float32
-	sums   []int32
 
 	rows []roundedRow // for products of at most mostDotRows rows
 }
@@ -140,8 +139,13 @@ type rounding struct {
 func PackedScratch(p *pool.Pool, d dtype.DType, m, k int) pool.Size {
 	rows, groups := min(m+integerSide, integerBatch), k/integerSide
 	floats := pool.SizeOf[float32](m*k) + int64(m*k)*5/4
-	integers := int64(rows*k) + pool.SizeOf[float32](3*rows*groups) + roundedRowBytes(mostDotRows, k)
+	integers := int64(rows*k) + pool.SizeOf[float32](2*rows*groups) + roundedRowBytes(mostDotRows, k)
 	f := On(p.Set).integerFormats[d]
+	if f.eights.multiply != nil {
+		r := f.eightsScratch(m, k)
+		r.Other = max(r.Other, floats) + roundedRowBytes(mostDotRows, k)
+		return r
+	}
 	worker := f.scratch(k, groups)
 	if f.few[1] > 0 {
 		worker = max(worker, f.fewScratch(m))
@@ -155,6 +159,9 @@ func GemmRounded(p *pool.Pool, g *GemmArgs) { pool.Keep[rounding](p).multiply(p,
 
 func (x *rounding) multiply(p *pool.Pool, g *GemmArgs) {
 	switch {
+	case g.multipliesEights(p.Set):
+		x.multiplyEights(p, g)
+		return
 	case g.multipliesFew(p.Set):
 		x.multiplyFew(p, g)
 		return

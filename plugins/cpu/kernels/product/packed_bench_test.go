@@ -15,9 +15,9 @@ import (
 )
 
 // BenchmarkPackedCached measures products of packed weights on one thread, for all sets. Weights stay in the
-// second-level cache. f32 and q8 have one row of activations: ns/256 is the time for 256 weights. tile has 16 rows and
-// 16 columns: macs/ns is multiply-adds in a nanosecond. Both are of the fastest call, since other processes slow down
-// most of them on a shared machine.
+// second-level cache. f32 and q8 have one row of activations: ns/256 is the time for 256 weights. tile has 8 or 16 rows
+// and 16 columns: macs/ns is multiply-adds in a nanosecond. Both are of the fastest call, since other processes slow
+// down most of them on a shared machine.
 func BenchmarkPackedCached(b *testing.B) {
 	const k, n, side = 2048, 64, integerSide
 	for _, s := range isa.Available() {
@@ -56,19 +56,30 @@ func BenchmarkPackedCached(b *testing.B) {
 				On(s).roundRow(r.q, r.scale, r.halves, x)
 				run("q8", func() { dot(dst, w, stride, &r) }, row)
 			}
-			if f := On(s).integerFormats[d]; f.multiply != nil {
-				groups := integerDepth / f.group
-				floats := func() []float32 { return make([]float32, groups*side) }
-				p := groupProduct{rows: side, groups: groups, group: f.group, a: make([]int8, integerDepth*side),
-					b:    make([]int8, integerDepth*f.width()*side),
-					sums: make([]int32, groups*side), dx: floats(), dw: floats(), c: make([]float32, side*side),
-					ldc: side, room: make([]float32, 2*side*side)}
-				if f.lows {
-					p.xs, p.low = floats(), floats()
+			f := On(s).integerFormats[d]
+			macs := func(rows int) func(b *testing.B, ns float64) {
+				return func(b *testing.B, ns float64) {
+					b.ReportMetric(float64(integerDepth/2*side*rows)/ns, "macs/ns")
 				}
-				run("tile", func() { f.multiply(p) }, func(b *testing.B, ns float64) {
-					b.ReportMetric(integerDepth*side*side/ns, "macs/ns")
-				})
+			}
+			groups := integerDepth / 2 / max(1, f.group)
+			floats := func(n int) []float32 { return make([]float32, n) }
+			switch {
+			case f.eights.multiply != nil:
+				x, q := floats(groups*f.eightsRecord()), make([]int8, side*f.eightsColumn())
+				scales, c := floats(2*side*eightsScales), floats(side*eightsRows)
+				run("tile", func() {
+					f.eights.multiply(&x[0], &q[0], &scales[0], &c[0], groups, side/f.eights.set, nil, 0, 0, 0)
+				}, macs(eightsRows))
+			case f.multiply != nil:
+				p := groupProduct{rows: side, groups: groups, group: f.group, a: make([]int8, integerDepth/2*side),
+					b:  make([]int8, integerDepth/2*side),
+					dx: floats(groups * side), dw: floats(groups * side),
+					c: floats(side * side), ldc: side, room: floats(2 * side * side)}
+				if f.lows {
+					p.xs, p.low = floats(groups*side), floats(groups*side)
+				}
+				run("tile", func() { f.multiply(p) }, macs(side))
 			}
 		}
 	}

@@ -456,32 +456,18 @@
 
 // SCALES_Q4_K stores the scales of a row's block and subtracts its minimums from the sum.
 #define SCALES_Q4_K(w, acc, row, t4, t4Y) \
-	MOVL 4(w), R10; \
-	MOVL 8(w), R11; \
-	MOVL 12(w), R12; \
-	MOVL R10, R13; \
-	ANDL $0x3f3f3f3f, R13; \
-	MOVL R12, R14; \
-	ANDL $0x0f0f0f0f, R14; \
-	SHRL $0x02, R10; \
-	ANDL $0x30303030, R10; \
-	ORL R10, R14; \
-	SHLQ $0x20, R14; \
-	ORQ R13, R14; \
-	VMOVQ R14, X8; \
-	VPMOVZXBD X8, Y8; \
-	VCVTDQ2PS Y8, Y8; \
-	MOVL R11, R10; \
-	ANDL $0x3f3f3f3f, R10; \
-	SHRL $0x04, R12; \
-	ANDL $0x0f0f0f0f, R12; \
-	SHRL $0x02, R11; \
-	ANDL $0x30303030, R11; \
-	ORL R11, R12; \
-	SHLQ $0x20, R12; \
-	ORQ R10, R12; \
-	VMOVQ R12, X9; \
+	VMOVDQU (w), X8; \
+	VPSHUFD $0xed, X8, X9; \
+	VPSRLVD sixesShifts<>+0(SB), X9, X9; \
+	VPAND sixesLow<>+0(SB), X9, X9; \
+	VPSHUFD $0x84, X8, X8; \
+	VPSRLD $0x02, X8, X8; \
+	VPAND sixesHigh<>+0(SB), X8, X8; \
+	VPOR X8, X9, X9; \
+	VPMOVZXBD X9, Y8; \
+	VPSRLDQ $0x08, X9, X9; \
 	VPMOVZXBD X9, Y9; \
+	VCVTDQ2PS Y8, Y8; \
 	VCVTDQ2PS Y9, Y9; \
 	VPBROADCASTW (w), X10; \
 	VCVTPH2PS X10, Y10; \
@@ -512,32 +498,18 @@
 
 // DOT_Q5_K_AVX2 adds the product of a block of weights and its activations to the sums of a row.
 #define DOT_Q5_K_AVX2(w, acc, low) \
-	MOVL 4(w), R12; \
-	MOVL 8(w), R13; \
-	MOVL 12(w), R14; \
-	MOVL R12, R15; \
-	ANDL $0x3f3f3f3f, R15; \
-	MOVL R14, BP; \
-	ANDL $0x0f0f0f0f, BP; \
-	SHRL $0x02, R12; \
-	ANDL $0x30303030, R12; \
-	ORL R12, BP; \
-	SHLQ $0x20, BP; \
-	ORQ R15, BP; \
-	VMOVQ BP, X8; \
-	VPMOVZXBD X8, Y8; \
-	VCVTDQ2PS Y8, Y8; \
-	MOVL R13, R12; \
-	ANDL $0x3f3f3f3f, R12; \
-	SHRL $0x04, R14; \
-	ANDL $0x0f0f0f0f, R14; \
-	SHRL $0x02, R13; \
-	ANDL $0x30303030, R13; \
-	ORL R13, R14; \
-	SHLQ $0x20, R14; \
-	ORQ R12, R14; \
-	VMOVQ R14, X9; \
+	VMOVDQU (w), X8; \
+	VPSHUFD $0xed, X8, X9; \
+	VPSRLVD sixesShifts<>+0(SB), X9, X9; \
+	VPAND sixesLow<>+0(SB), X9, X9; \
+	VPSHUFD $0x84, X8, X8; \
+	VPSRLD $0x02, X8, X8; \
+	VPAND sixesHigh<>+0(SB), X8, X8; \
+	VPOR X8, X9, X9; \
+	VPMOVZXBD X9, Y8; \
+	VPSRLDQ $0x08, X9, X9; \
 	VPMOVZXBD X9, Y9; \
+	VCVTDQ2PS Y8, Y8; \
 	VCVTDQ2PS Y9, Y9; \
 	VPBROADCASTW (w), X10; \
 	VCVTPH2PS X10, Y10; \
@@ -1441,32 +1413,18 @@
 
 // DOT_Q5_K_VNNI adds the product of a block of weights and its activations to the sums of a row.
 #define DOT_Q5_K_VNNI(w, acc, low) \
-	MOVL 4(w), R12; \
-	MOVL 8(w), R13; \
-	MOVL 12(w), R14; \
-	MOVL R12, R15; \
-	ANDL $0x3f3f3f3f, R15; \
-	MOVL R14, BP; \
-	ANDL $0x0f0f0f0f, BP; \
-	SHRL $0x02, R12; \
-	ANDL $0x30303030, R12; \
-	ORL R12, BP; \
-	SHLQ $0x20, BP; \
-	ORQ R15, BP; \
-	VMOVQ BP, X8; \
-	VPMOVZXBD X8, Y8; \
-	VCVTDQ2PS Y8, Y8; \
-	MOVL R13, R12; \
-	ANDL $0x3f3f3f3f, R12; \
-	SHRL $0x04, R14; \
-	ANDL $0x0f0f0f0f, R14; \
-	SHRL $0x02, R13; \
-	ANDL $0x30303030, R13; \
-	ORL R13, R14; \
-	SHLQ $0x20, R14; \
-	ORQ R12, R14; \
-	VMOVQ R14, X9; \
+	VMOVDQU (w), X8; \
+	VPSHUFD $0xed, X8, X9; \
+	VPSRLVD sixesShifts<>+0(SB), X9, X9; \
+	VPAND sixesLow<>+0(SB), X9, X9; \
+	VPSHUFD $0x84, X8, X8; \
+	VPSRLD $0x02, X8, X8; \
+	VPAND sixesHigh<>+0(SB), X8, X8; \
+	VPOR X8, X9, X9; \
+	VPMOVZXBD X9, Y8; \
+	VPSRLDQ $0x08, X9, X9; \
 	VPMOVZXBD X9, Y9; \
+	VCVTDQ2PS Y8, Y8; \
 	VCVTDQ2PS Y9, Y9; \
 	VPBROADCASTW (w), X10; \
 	VCVTPH2PS X10, Y10; \
@@ -2390,6 +2348,18 @@ each:
 	JNE          row
 	VZEROUPPER
 	RET
+
+DWORDS(sixesShifts, 0, 0x00000000, 0x00000000, 0x00000000, 0x00000004)
+DWORDS(sixesShifts, 16, 0x00000000, 0x00000000, 0x00000000, 0x00000004)
+GLOBL sixesShifts<>(SB), RODATA|NOPTR, $32
+
+DWORDS(sixesLow, 0, 0x3f3f3f3f, 0x0f0f0f0f, 0x3f3f3f3f, 0x0f0f0f0f)
+DWORDS(sixesLow, 16, 0x3f3f3f3f, 0x0f0f0f0f, 0x3f3f3f3f, 0x0f0f0f0f)
+GLOBL sixesLow<>(SB), RODATA|NOPTR, $32
+
+DWORDS(sixesHigh, 0, 0x00000000, 0x30303030, 0x00000000, 0x30303030)
+DWORDS(sixesHigh, 16, 0x00000000, 0x30303030, 0x00000000, 0x30303030)
+GLOBL sixesHigh<>(SB), RODATA|NOPTR, $32
 
 // func dotBytesQ5_KAVX2(dst *float32, lead int, w *byte, gap int, stride int, rows int, x *int8, dx *float32, xs *float32, excess *int32, blocks int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
@@ -3390,18 +3360,6 @@ SIXTEEN(cf0f0f0f0, 0xf0f0f0f0)
 DWORDS(sixteenthOdd, 0, 0x3f800000, 0x3d800000, 0x3f800000, 0x3d800000)
 DWORDS(sixteenthOdd, 16, 0x3f800000, 0x3d800000, 0x3f800000, 0x3d800000)
 GLOBL sixteenthOdd<>(SB), RODATA|NOPTR, $32
-
-DWORDS(sixesShifts, 0, 0x00000000, 0x00000000, 0x00000000, 0x00000004)
-DWORDS(sixesShifts, 16, 0x00000000, 0x00000000, 0x00000000, 0x00000004)
-GLOBL sixesShifts<>(SB), RODATA|NOPTR, $32
-
-DWORDS(sixesLow, 0, 0x3f3f3f3f, 0x0f0f0f0f, 0x3f3f3f3f, 0x0f0f0f0f)
-DWORDS(sixesLow, 16, 0x3f3f3f3f, 0x0f0f0f0f, 0x3f3f3f3f, 0x0f0f0f0f)
-GLOBL sixesLow<>(SB), RODATA|NOPTR, $32
-
-DWORDS(sixesHigh, 0, 0x00000000, 0x30303030, 0x00000000, 0x30303030)
-DWORDS(sixesHigh, 16, 0x00000000, 0x30303030, 0x00000000, 0x30303030)
-GLOBL sixesHigh<>(SB), RODATA|NOPTR, $32
 
 FOUR(groupOrder0, 0, 0x00000000)
 FOUR(groupOrder0, 16, 0x00000000)

@@ -20,9 +20,9 @@ const fewRows = 64
 // cache.
 const fewDepth = 2048
 
-// fewStride returns the distance between unpacked columns, in bytes. It is no multiple of 4096, so that columns do not
-// share cache sets.
-func (f integerFormat) fewStride() int { return fewDepth*f.width() + 64 }
+// fewStride is the distance between unpacked columns, in bytes. It is no multiple of 4096, so that columns do not share
+// cache sets.
+const fewStride = fewDepth + 64
 
 // multipliesFew reports whether multiplyFew computes the product.
 func (g *GemmArgs) multipliesFew(s *isa.Set) bool {
@@ -43,7 +43,7 @@ func (f integerFormat) fewScratch(m int) int64 {
 	const side = integerSide
 	scales := side * fewDepth / f.group
 	blocks := (min(m, fewRows) + side - 1) / side
-	return pool.FloatBytes(side*f.fewStride()/4, scales, scales, scales, scales, blocks*side*side, side*side,
+	return pool.FloatBytes(side*fewStride/4, scales, scales, scales, scales, blocks*side*side, side*side,
 		2*side*side)
 }
 
@@ -60,7 +60,7 @@ func (x *fewStrips) Do(lo, hi, w int) {
 	f := On(s).integerFormats[g.B.Kind]
 	k, blocks := g.K, (g.M+side-1)/side
 	values, size, scales := g.B.Kind.Values(), g.B.Kind.Size(), side*fewDepth/f.group
-	u := fewColumns{g, f, int8sOf(sc.Floats(side * f.fewStride() / 4)), sc.Floats(scales), sc.Floats(scales)}
+	u := fewColumns{g, f, int8sOf(sc.Floats(side * fewStride / 4)), sc.Floats(scales), sc.Floats(scales)}
 	dw, low := sc.Floats(scales), sc.Floats(scales)
 	acc, across, room := sc.Floats(blocks*side*side), sc.Floats(side*side), sc.Floats(2*side*side)
 	for t := lo; t < hi; t++ {
@@ -82,12 +82,11 @@ func (x *fewStrips) Do(lo, hi, w int) {
 				if f.lows {
 					columnsOf(s, low, u.low, groups)
 				}
-				r.a, r.lda, r.stepA = u.q, f.fewStride(), f.group*f.width()
+				r.a, r.lda, r.stepA = u.q, fewStride, f.group
 			}
 			next := x.ahead(t, hi, from+depth)
 			for b := range blocks {
 				at, n := (b*k/f.group+first)*side, groups*side
-				r.columns, r.sums = min(side, g.M-b*side), x.x.sums[at:][:n]
 				r.ahead, r.b, r.dw = next, x.x.tiles[(b*k+from)*side:][:depth*side], x.x.dx[at:][:n]
 				if f.lows {
 					r.xs, r.low = low[:n], x.x.xs[at:][:n]
@@ -115,7 +114,7 @@ func signed(w []byte) []int8 {
 type fewColumns struct {
 	g          *GemmArgs
 	f          integerFormat
-	q          []int8    // [16 columns][f.fewStride()]
+	q          []int8    // [16 columns][fewStride]
 	scale, low []float32 // [16 columns][groups]
 }
 
@@ -124,7 +123,7 @@ func (u *fewColumns) unpack(j, from, depth, cols int) {
 	b, groups := u.g.B, depth/u.f.group
 	values, size := b.Kind.Values(), b.Kind.Size()
 	for i := range integerSide {
-		q := u.q[i*u.f.fewStride():][:depth*u.f.width()]
+		q := u.q[i*fewStride:][:depth]
 		scale, low := u.scale[i*groups:][:groups], u.low[i*groups:][:groups]
 		if i < cols {
 			at := (b.Start + (j+i)*u.g.LDB + from) / values * size

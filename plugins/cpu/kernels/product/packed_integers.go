@@ -35,7 +35,8 @@ type integerFormat struct {
 	// scales sets dst, [blocks][16], to the scales of blocks in 16 rows of w, stride bytes apart. The integers of such
 	// blocks are multiplied in place. nil: they need unpacking.
 	scales   func(dst []float32, w []byte, stride, blocks int)
-	multiply func(r groupProduct) // nil: rounded activations are multiplied as floats
+	multiply func(r groupProduct)
+	eights   eightsFormat // if it has multiply, it is used for more than dots rows; without it the format has no excess
 }
 
 // width returns how many bytes unpack writes for a value.
@@ -55,12 +56,9 @@ type groupProduct struct {
 	rows, groups, group int         // rows in use, at most 16; number of groups; values in a group
 	a                   []int8      // [groups][16 rows][group], or, if lda is not 0, [16 rows][lda]
 	lda, stepA          int         // if lda is not 0: bytes from row to row, and from group to group
-	columns             int         // in use, at most 16; only if lda is not 0
 	ahead               groupsAhead // what is prefetched; only if lda is not 0
-	// [groups][16 rows]: corrects for the number that is added to b: -128 times the sum of a for VNNI, else quadExcess
-	sums   []int32
-	dx, xs []float32 // [groups][16 rows]: the scale of a; the sum of a times its scale
-	b      []int8    // [groups][width*group/4][16 columns][4], see integerFormat.width
+	dx, xs              []float32   // [groups][16 rows]: the scale of a; the sum of a times its scale
+	b                   []int8      // [groups][group/4][16 columns][4]
 	// [groups][16 columns]: the scale and the low of b; low is nil for formats without lows
 	dw, low []float32
 	c       []float32 // [16, 16]
@@ -91,7 +89,8 @@ const integerBatch = 1024
 
 // multipliesPacked reports whether the set multiplies packed weights as integers.
 func multipliesPacked(s *isa.Set, d dtype.DType) bool {
-	return On(s).integerFormats[d].multiply != nil && On(s).roundRow != nil
+	f := On(s).integerFormats[d]
+	return (f.multiply != nil || f.eights.multiply != nil) && On(s).roundRow != nil
 }
 
 // multiplyIntegers computes g in integers, with activations rounded to 8 bits.
@@ -117,15 +116,14 @@ func (x *rounding) packRows(p *pool.Pool, g *GemmArgs, right bool) {
 	groups := g.K / f.group
 	x.tiles = pool.Sized(x.tiles, blocks*integerSide*g.K)
 	x.dx, x.xs = pool.Sized(x.dx, blocks*integerSide*groups), pool.Sized(x.xs, blocks*integerSide*groups)
-	x.sums = pool.Sized(x.sums, blocks*integerSide*groups)
 	pool.Split(p, blocks, 1+pool.Grain/(integerSide*g.K), integerPacking{x, p, *g, f, right})
 }
 
 // scratch returns how many bytes of scratch memory a worker needs for rows of k values.
 func (f integerFormat) scratch(k, groups int) int64 {
 	const side = integerSide
-	strip := pool.FloatBytes(integerStrip*k*f.width()/4, integerStrip*groups, integerStrip*groups)
-	return strip + pool.FloatBytes(side*k*f.width()/4, side*groups, side*groups, side*side, 2*side*side)
+	strip := pool.FloatBytes(integerStrip*k/4, integerStrip*groups, integerStrip*groups)
+	return strip + pool.FloatBytes(side*k/4, side*groups, side*groups, side*side, 2*side*side)
 }
 
 // integerPacking rounds blocks of 16 rows. See packRows for right.
@@ -144,8 +142,7 @@ func (x *integerPacking) Do(lo, hi, w int) {
 	for b := lo; b < hi; b++ {
 		to := x.x.tiles[b*integerSide*k:][:integerSide*k]
 		at := b * integerSide * groups
-		dx, xs, total := x.x.dx[at:][:integerSide*groups], x.x.xs[at:][:integerSide*groups],
-			x.x.sums[at:][:integerSide*groups]
+		dx, xs := x.x.dx[at:][:integerSide*groups], x.x.xs[at:][:integerSide*groups]
 		for r := range integerSide {
 			m := b*integerSide + r
 			if m >= x.g.M { // the rows of A end within the block
@@ -171,11 +168,6 @@ func (x *integerPacking) Do(lo, hi, w int) {
 					sum = sums[2*i] + sums[2*i+1]
 				}
 				dx[i*integerSide+r], xs[i*integerSide+r] = d, d*sum
-				if x.f.excess != 0 {
-					total[i*integerSide+r] = quadExcess(own, x.f.excess)
-				} else {
-					total[i*integerSide+r] = int32(-128 * sum)
-				}
 			}
 		}
 	}
@@ -197,7 +189,7 @@ func (x *integerStrips) Do(lo, hi, w int) {
 	values, size := g.B.Kind.Values(), g.B.Kind.Size()
 	// Sizes in floats: the integers of a column; in a panel of 16 columns, all integers, and a scale, or a low, for
 	// each group.
-	column := k * f.width() / 4
+	column := k / 4
 	panel, scales := side*column, side*groups
 	b, dw, low := sc.Floats(x.strip*column), sc.Floats(x.strip*groups), sc.Floats(x.strip*groups)
 	rowQ, rowScale, rowLow := sc.Floats(panel), sc.Floats(scales), sc.Floats(scales)
@@ -231,9 +223,9 @@ func (x *integerStrips) Do(lo, hi, w int) {
 					rows, n := min(side, g.M-m), min(side, cols-q)
 					a, at := m*k+k0*side, (m/side*groups+from)*side
 					r := groupProduct{rows: rows, groups: count, group: f.group, resume: k0 > 0, room: room,
-						a: x.x.tiles[a:][:side*depth], sums: x.x.sums[at:][:count*side], dx: x.x.dx[at:][:count*side],
+						a: x.x.tiles[a:][:side*depth], dx: x.x.dx[at:][:count*side],
 						xs: x.x.xs[at:][:count*side],
-						b:  int8sOf(b[q/side*panel+k0*f.width()*side/4:][:depth*f.width()*side/4]),
+						b:  int8sOf(b[q/side*panel+k0*side/4:][:depth*side/4]),
 						dw: dw[q/side*scales+from*side:][:count*side]}
 					if f.lows {
 						r.low = low[q/side*scales+from*side:][:count*side]

@@ -2,75 +2,89 @@
 
 package product
 
-// unpackQ4_0 unpacks blocks: q to integers, scale and low to one number for each group (see integerFormat). blocks > 0.
+// unpackQ4_0 unpacks blocks of some columns: q to integers, scale and low to one number for each group (see integerFormat).
+// From one column to the next are stride, stepQ and stepScale bytes. blocks, columns > 0.
 //
 //go:noescape
-func unpackQ4_0(q *int8, scale *float32, low *float32, w *byte, blocks int)
+func unpackQ4_0(q *int8, scale *float32, low *float32, w *byte, blocks int, columns int, stride int, stepQ int, stepScale int)
 
-// unpackQ4_1 unpacks blocks: q to integers, scale and low to one number for each group (see integerFormat). blocks > 0.
+// unpackQ4_1 unpacks blocks of some columns: q to integers, scale and low to one number for each group (see integerFormat).
+// From one column to the next are stride, stepQ and stepScale bytes. blocks, columns > 0.
 //
 //go:noescape
-func unpackQ4_1(q *int8, scale *float32, low *float32, w *byte, blocks int)
+func unpackQ4_1(q *int8, scale *float32, low *float32, w *byte, blocks int, columns int, stride int, stepQ int, stepScale int)
 
-// unpackQ5_0 unpacks blocks: q to integers, scale and low to one number for each group (see integerFormat). blocks > 0.
+// unpackQ5_0 unpacks blocks of some columns: q to integers, scale and low to one number for each group (see integerFormat).
+// From one column to the next are stride, stepQ and stepScale bytes. blocks, columns > 0.
 //
 //go:noescape
-func unpackQ5_0(q *int8, scale *float32, low *float32, w *byte, blocks int)
+func unpackQ5_0(q *int8, scale *float32, low *float32, w *byte, blocks int, columns int, stride int, stepQ int, stepScale int)
 
-// unpackQ5_1 unpacks blocks: q to integers, scale and low to one number for each group (see integerFormat). blocks > 0.
+// unpackQ5_1 unpacks blocks of some columns: q to integers, scale and low to one number for each group (see integerFormat).
+// From one column to the next are stride, stepQ and stepScale bytes. blocks, columns > 0.
 //
 //go:noescape
-func unpackQ5_1(q *int8, scale *float32, low *float32, w *byte, blocks int)
+func unpackQ5_1(q *int8, scale *float32, low *float32, w *byte, blocks int, columns int, stride int, stepQ int, stepScale int)
 
-// unpackQ8_0 unpacks blocks: q to integers, scale and low to one number for each group (see integerFormat). blocks > 0.
+// unpackQ8_0 unpacks blocks of some columns: q to integers, scale and low to one number for each group (see integerFormat).
+// From one column to the next are stride, stepQ and stepScale bytes. blocks, columns > 0.
 //
 //go:noescape
-func unpackQ8_0(q *int8, scale *float32, low *float32, w *byte, blocks int)
+func unpackQ8_0(q *int8, scale *float32, low *float32, w *byte, blocks int, columns int, stride int, stepQ int, stepScale int)
 
-// unpackQ2_K unpacks blocks: q to integers, scale and low to one number for each group (see integerFormat). blocks > 0.
+// unpackQ2_K unpacks blocks of some columns: q to integers, scale and low to one number for each group (see integerFormat).
+// From one column to the next are stride, stepQ and stepScale bytes. blocks, columns > 0.
 //
 //go:noescape
-func unpackQ2_K(q *int8, scale *float32, low *float32, w *byte, blocks int)
+func unpackQ2_K(q *int8, scale *float32, low *float32, w *byte, blocks int, columns int, stride int, stepQ int, stepScale int)
 
-// unpackQ3_K unpacks blocks: q to integers, scale and low to one number for each group (see integerFormat). blocks > 0.
+// unpackQ3_K unpacks blocks of some columns: q to integers, scale and low to one number for each group (see integerFormat).
+// From one column to the next are stride, stepQ and stepScale bytes. blocks, columns > 0.
 //
 //go:noescape
-func unpackQ3_K(q *int8, scale *float32, low *float32, w *byte, blocks int)
+func unpackQ3_K(q *int8, scale *float32, low *float32, w *byte, blocks int, columns int, stride int, stepQ int, stepScale int)
 
-// unpackQ4_K unpacks blocks: q to integers, scale and low to one number for each group (see integerFormat). blocks > 0.
+// unpackQ4_K unpacks blocks of some columns: q to integers, scale and low to one number for each group (see integerFormat).
+// From one column to the next are stride, stepQ and stepScale bytes. blocks, columns > 0.
 //
 //go:noescape
-func unpackQ4_K(q *int8, scale *float32, low *float32, w *byte, blocks int)
+func unpackQ4_K(q *int8, scale *float32, low *float32, w *byte, blocks int, columns int, stride int, stepQ int, stepScale int)
 
-// unpackQ5_K unpacks blocks: q to integers, scale and low to one number for each group (see integerFormat). blocks > 0.
+// unpackQ5_K unpacks blocks of some columns: q to integers, scale and low to one number for each group (see integerFormat).
+// From one column to the next are stride, stepQ and stepScale bytes. blocks, columns > 0.
 //
 //go:noescape
-func unpackQ5_K(q *int8, scale *float32, low *float32, w *byte, blocks int)
+func unpackQ5_K(q *int8, scale *float32, low *float32, w *byte, blocks int, columns int, stride int, stepQ int, stepScale int)
 
-// unpackQ6_K unpacks blocks: q to integers, scale and low to one number for each group (see integerFormat). blocks > 0.
+// unpackQ6_K unpacks blocks of some columns: q to integers, scale and low to one number for each group (see integerFormat).
+// From one column to the next are stride, stepQ and stepScale bytes. blocks, columns > 0.
 //
 //go:noescape
-func unpackQ6_K(q *int8, scale *float32, low *float32, w *byte, blocks int)
+func unpackQ6_K(q *int8, scale *float32, low *float32, w *byte, blocks int, columns int, stride int, stepQ int, stepScale int)
 
-// unpackQ8_K unpacks blocks: q to integers, scale and low to one number for each group (see integerFormat). blocks > 0.
+// unpackQ8_K unpacks blocks of some columns: q to integers, scale and low to one number for each group (see integerFormat).
+// From one column to the next are stride, stepQ and stepScale bytes. blocks, columns > 0.
 //
 //go:noescape
-func unpackQ8_K(q *int8, scale *float32, low *float32, w *byte, blocks int)
+func unpackQ8_K(q *int8, scale *float32, low *float32, w *byte, blocks int, columns int, stride int, stepQ int, stepScale int)
 
-// unpackIQ4_NL unpacks blocks: q to integers, scale and low to one number for each group (see integerFormat). blocks > 0.
+// unpackIQ4_NL unpacks blocks of some columns: q to integers, scale and low to one number for each group (see integerFormat).
+// From one column to the next are stride, stepQ and stepScale bytes. blocks, columns > 0.
 //
 //go:noescape
-func unpackIQ4_NL(q *int8, scale *float32, low *float32, w *byte, blocks int)
+func unpackIQ4_NL(q *int8, scale *float32, low *float32, w *byte, blocks int, columns int, stride int, stepQ int, stepScale int)
 
-// unpackIQ4_XS unpacks blocks: q to integers, scale and low to one number for each group (see integerFormat). blocks > 0.
+// unpackIQ4_XS unpacks blocks of some columns: q to integers, scale and low to one number for each group (see integerFormat).
+// From one column to the next are stride, stepQ and stepScale bytes. blocks, columns > 0.
 //
 //go:noescape
-func unpackIQ4_XS(q *int8, scale *float32, low *float32, w *byte, blocks int)
+func unpackIQ4_XS(q *int8, scale *float32, low *float32, w *byte, blocks int, columns int, stride int, stepQ int, stepScale int)
 
-// unpackMXFP4 unpacks blocks: q to integers, scale and low to one number for each group (see integerFormat). blocks > 0.
+// unpackMXFP4 unpacks blocks of some columns: q to integers, scale and low to one number for each group (see integerFormat).
+// From one column to the next are stride, stepQ and stepScale bytes. blocks, columns > 0.
 //
 //go:noescape
-func unpackMXFP4(q *int8, scale *float32, low *float32, w *byte, blocks int)
+func unpackMXFP4(q *int8, scale *float32, low *float32, w *byte, blocks int, columns int, stride int, stepQ int, stepScale int)
 
 // roundRowAVX2 rounds 32*groups activations as quant.RoundActivations does. sums[i] is the sum of q[16*i : 16*i+16]. groups > 0.
 //
@@ -95,20 +109,6 @@ func integerTiles(config *byte, room *byte, lda int, stepA int, ahead *byte, lin
 //
 //go:noescape
 func integerTilesLow(config *byte, room *byte, lda int, stepA int, ahead *byte, lines int, groupsAhead int, skip int, groups int, step int, a *int8, b *int8, dx *float32, xs *float32, dw *float32, low *float32, c *float32, ldc int, resume int)
-
-// integerVectors sets C, of 16 rows and 16 columns, to the sum over groups of dx*dw*(a·b).
-// a is [groups][16 rows][step/16], b [groups][step/64][16 columns][4]. dx and xs are [groups][16 rows], dw and low [groups][16 columns].
-// sums is [groups][16 rows]: -128 times the sum of a. If rows <= 8, only 8 rows are computed. With resume, the result is added to C. groups > 0.
-//
-//go:noescape
-func integerVectors(sums *int32, rows int, groups int, step int, a *int8, b *int8, dx *float32, xs *float32, dw *float32, low *float32, c *float32, ldc int, resume int)
-
-// integerVectorsLow sets C, of 16 rows and 16 columns, to the sum over groups of dx*dw*(a·b) - xs*low.
-// a is [groups][16 rows][step/16], b [groups][step/64][16 columns][4]. dx and xs are [groups][16 rows], dw and low [groups][16 columns].
-// sums is [groups][16 rows]: -128 times the sum of a. If rows <= 8, only 8 rows are computed. With resume, the result is added to C. groups > 0.
-//
-//go:noescape
-func integerVectorsLow(sums *int32, rows int, groups int, step int, a *int8, b *int8, dx *float32, xs *float32, dw *float32, low *float32, c *float32, ldc int, resume int)
 
 // scalesQ8_0 sets dst, [blocks][16], to the scales of the blocks in 16 rows of w. Rows are stride bytes apart.
 // blocks > 0.

@@ -67,22 +67,10 @@
 	VFMADD231PS by, t, acc; \
 	VFNMADD231PS.BCST 4*row(R13), Z31, acc
 
-// SCALE_ROW_VECTORS adds the scaled sums t of a row of a group to acc.
-#define SCALE_ROW_VECTORS(row, acc, t, by) \
-	VCVTDQ2PS t, t; \
-	VMULPS.BCST 4*row(R8), Z30, by; \
-	VFMADD231PS by, t, acc
-
-// SCALE_ROW_VECTORS_LOW adds the scaled sums t of a row of a group to acc.
-#define SCALE_ROW_VECTORS_LOW(row, acc, t, by) \
-	VCVTDQ2PS t, t; \
-	VMULPS.BCST 4*row(R8), Z30, by; \
-	VFMADD231PS by, t, acc; \
-	VFNMADD231PS.BCST 4*row(R13), Z31, acc
-
-// func unpackQ4_0(q *int8, scale *float32, low *float32, w *byte, blocks int)
+// func unpackQ4_0(q *int8, scale *float32, low *float32, w *byte, blocks int, columns int, stride int, stepQ int, stepScale int)
 // Requires: AVX, AVX2, F16C
-TEXT ·unpackQ4_0(SB), NOSPLIT, $0-40
+TEXT ·unpackQ4_0(SB), NOSPLIT, $0-72
+column:
 	MOVQ w+24(FP), AX
 	MOVQ q+0(FP), CX
 	MOVQ scale+8(FP), DX
@@ -106,15 +94,25 @@ blocks:
 	ADDQ         $0x00000004, BX
 	DECQ         SI
 	JNE          blocks
+	MOVQ         stride+48(FP), AX
+	MOVQ         stepQ+56(FP), CX
+	MOVQ         stepScale+64(FP), DX
+	ADDQ         AX, w+24(FP)
+	ADDQ         CX, q+0(FP)
+	ADDQ         DX, scale+8(FP)
+	ADDQ         DX, low+16(FP)
+	DECQ         columns+40(FP)
+	JNE          column
 	VZEROUPPER
 	RET
 
 SIXTEEN(c0f0f0f0f, 0x0f0f0f0f)
 SIXTEEN(c08080808, 0x08080808)
 
-// func unpackQ4_1(q *int8, scale *float32, low *float32, w *byte, blocks int)
+// func unpackQ4_1(q *int8, scale *float32, low *float32, w *byte, blocks int, columns int, stride int, stepQ int, stepScale int)
 // Requires: AVX, AVX2, F16C
-TEXT ·unpackQ4_1(SB), NOSPLIT, $0-40
+TEXT ·unpackQ4_1(SB), NOSPLIT, $0-72
+column:
 	MOVQ w+24(FP), AX
 	MOVQ q+0(FP), CX
 	MOVQ scale+8(FP), DX
@@ -142,12 +140,22 @@ blocks:
 	ADDQ         $0x00000004, BX
 	DECQ         SI
 	JNE          blocks
+	MOVQ         stride+48(FP), AX
+	MOVQ         stepQ+56(FP), CX
+	MOVQ         stepScale+64(FP), DX
+	ADDQ         AX, w+24(FP)
+	ADDQ         CX, q+0(FP)
+	ADDQ         DX, scale+8(FP)
+	ADDQ         DX, low+16(FP)
+	DECQ         columns+40(FP)
+	JNE          column
 	VZEROUPPER
 	RET
 
-// func unpackQ5_0(q *int8, scale *float32, low *float32, w *byte, blocks int)
+// func unpackQ5_0(q *int8, scale *float32, low *float32, w *byte, blocks int, columns int, stride int, stepQ int, stepScale int)
 // Requires: AVX, AVX2, F16C
-TEXT ·unpackQ5_0(SB), NOSPLIT, $0-40
+TEXT ·unpackQ5_0(SB), NOSPLIT, $0-72
+column:
 	MOVQ w+24(FP), AX
 	MOVQ q+0(FP), CX
 	MOVQ scale+8(FP), DX
@@ -177,6 +185,15 @@ blocks:
 	ADDQ         $0x00000004, BX
 	DECQ         SI
 	JNE          blocks
+	MOVQ         stride+48(FP), AX
+	MOVQ         stepQ+56(FP), CX
+	MOVQ         stepScale+64(FP), DX
+	ADDQ         AX, w+24(FP)
+	ADDQ         CX, q+0(FP)
+	ADDQ         DX, scale+8(FP)
+	ADDQ         DX, low+16(FP)
+	DECQ         columns+40(FP)
+	JNE          column
 	VZEROUPPER
 	RET
 
@@ -190,9 +207,10 @@ GLOBL spreadBits<>(SB), RODATA|NOPTR, $32
 
 SIXTEEN(c10101010, 0x10101010)
 
-// func unpackQ5_1(q *int8, scale *float32, low *float32, w *byte, blocks int)
+// func unpackQ5_1(q *int8, scale *float32, low *float32, w *byte, blocks int, columns int, stride int, stepQ int, stepScale int)
 // Requires: AVX, AVX2, F16C
-TEXT ·unpackQ5_1(SB), NOSPLIT, $0-40
+TEXT ·unpackQ5_1(SB), NOSPLIT, $0-72
+column:
 	MOVQ w+24(FP), AX
 	MOVQ q+0(FP), CX
 	MOVQ scale+8(FP), DX
@@ -226,12 +244,22 @@ blocks:
 	ADDQ         $0x00000004, BX
 	DECQ         SI
 	JNE          blocks
+	MOVQ         stride+48(FP), AX
+	MOVQ         stepQ+56(FP), CX
+	MOVQ         stepScale+64(FP), DX
+	ADDQ         AX, w+24(FP)
+	ADDQ         CX, q+0(FP)
+	ADDQ         DX, scale+8(FP)
+	ADDQ         DX, low+16(FP)
+	DECQ         columns+40(FP)
+	JNE          column
 	VZEROUPPER
 	RET
 
-// func unpackQ8_0(q *int8, scale *float32, low *float32, w *byte, blocks int)
+// func unpackQ8_0(q *int8, scale *float32, low *float32, w *byte, blocks int, columns int, stride int, stepQ int, stepScale int)
 // Requires: AVX, AVX2, F16C
-TEXT ·unpackQ8_0(SB), NOSPLIT, $0-40
+TEXT ·unpackQ8_0(SB), NOSPLIT, $0-72
+column:
 	MOVQ w+24(FP), AX
 	MOVQ q+0(FP), CX
 	MOVQ scale+8(FP), DX
@@ -251,12 +279,22 @@ blocks:
 	ADDQ         $0x00000004, BX
 	DECQ         SI
 	JNE          blocks
+	MOVQ         stride+48(FP), AX
+	MOVQ         stepQ+56(FP), CX
+	MOVQ         stepScale+64(FP), DX
+	ADDQ         AX, w+24(FP)
+	ADDQ         CX, q+0(FP)
+	ADDQ         DX, scale+8(FP)
+	ADDQ         DX, low+16(FP)
+	DECQ         columns+40(FP)
+	JNE          column
 	VZEROUPPER
 	RET
 
-// func unpackQ2_K(q *int8, scale *float32, low *float32, w *byte, blocks int)
+// func unpackQ2_K(q *int8, scale *float32, low *float32, w *byte, blocks int, columns int, stride int, stepQ int, stepScale int)
 // Requires: AVX, AVX2, F16C
-TEXT ·unpackQ2_K(SB), NOSPLIT, $0-40
+TEXT ·unpackQ2_K(SB), NOSPLIT, $0-72
+column:
 	MOVQ w+24(FP), AX
 	MOVQ q+0(FP), CX
 	MOVQ scale+8(FP), DX
@@ -320,14 +358,24 @@ blocks:
 	ADDQ         $0x00000040, BX
 	DECQ         SI
 	JNE          blocks
+	MOVQ         stride+48(FP), AX
+	MOVQ         stepQ+56(FP), CX
+	MOVQ         stepScale+64(FP), DX
+	ADDQ         AX, w+24(FP)
+	ADDQ         CX, q+0(FP)
+	ADDQ         DX, scale+8(FP)
+	ADDQ         DX, low+16(FP)
+	DECQ         columns+40(FP)
+	JNE          column
 	VZEROUPPER
 	RET
 
 SIXTEEN(c03030303, 0x03030303)
 
-// func unpackQ3_K(q *int8, scale *float32, low *float32, w *byte, blocks int)
+// func unpackQ3_K(q *int8, scale *float32, low *float32, w *byte, blocks int, columns int, stride int, stepQ int, stepScale int)
 // Requires: AVX, AVX2, F16C
-TEXT ·unpackQ3_K(SB), NOSPLIT, $0-40
+TEXT ·unpackQ3_K(SB), NOSPLIT, $0-72
+column:
 	MOVQ w+24(FP), AX
 	MOVQ q+0(FP), CX
 	MOVQ scale+8(FP), DX
@@ -418,6 +466,15 @@ blocks:
 	ADDQ         $0x00000040, BX
 	DECQ         SI
 	JNE          blocks
+	MOVQ         stride+48(FP), AX
+	MOVQ         stepQ+56(FP), CX
+	MOVQ         stepScale+64(FP), DX
+	ADDQ         AX, w+24(FP)
+	ADDQ         CX, q+0(FP)
+	ADDQ         DX, scale+8(FP)
+	ADDQ         DX, low+16(FP)
+	DECQ         columns+40(FP)
+	JNE          column
 	VZEROUPPER
 	RET
 
@@ -427,9 +484,10 @@ GLOBL shifts3_K<>(SB), RODATA|NOPTR, $16
 SIXTEEN(c20202020, 0x20202020)
 SIXTEEN(c04040404, 0x04040404)
 
-// func unpackQ4_K(q *int8, scale *float32, low *float32, w *byte, blocks int)
+// func unpackQ4_K(q *int8, scale *float32, low *float32, w *byte, blocks int, columns int, stride int, stepQ int, stepScale int)
 // Requires: AVX, AVX2, F16C
-TEXT ·unpackQ4_K(SB), NOSPLIT, $0-40
+TEXT ·unpackQ4_K(SB), NOSPLIT, $0-72
+column:
 	MOVQ w+24(FP), AX
 	MOVQ q+0(FP), CX
 	MOVQ scale+8(FP), DX
@@ -437,32 +495,18 @@ TEXT ·unpackQ4_K(SB), NOSPLIT, $0-40
 	MOVQ blocks+32(FP), SI
 
 blocks:
-	MOVL         4(AX), DI
-	MOVL         8(AX), R8
-	MOVL         12(AX), R9
-	MOVL         DI, R10
-	ANDL         $0x3f3f3f3f, R10
-	MOVL         R9, R11
-	ANDL         $0x0f0f0f0f, R11
-	SHRL         $0x02, DI
-	ANDL         $0x30303030, DI
-	ORL          DI, R11
-	SHLQ         $0x20, R11
-	ORQ          R10, R11
-	VMOVQ        R11, X0
-	VPMOVZXBD    X0, Y0
-	VCVTDQ2PS    Y0, Y0
-	MOVL         R8, DI
-	ANDL         $0x3f3f3f3f, DI
-	SHRL         $0x04, R9
-	ANDL         $0x0f0f0f0f, R9
-	SHRL         $0x02, R8
-	ANDL         $0x30303030, R8
-	ORL          R8, R9
-	SHLQ         $0x20, R9
-	ORQ          DI, R9
-	VMOVQ        R9, X1
+	VMOVDQU      (AX), X0
+	VPSHUFD      $0xed, X0, X1
+	VPSRLVD      sixesShifts<>+0(SB), X1, X1
+	VPAND        sixesLow<>+0(SB), X1, X1
+	VPSHUFD      $0x84, X0, X0
+	VPSRLD       $0x02, X0, X0
+	VPAND        sixesHigh<>+0(SB), X0, X0
+	VPOR         X0, X1, X1
+	VPMOVZXBD    X1, Y0
+	VPSRLDQ      $0x08, X1, X1
 	VPMOVZXBD    X1, Y1
+	VCVTDQ2PS    Y0, Y0
 	VCVTDQ2PS    Y1, Y1
 	VPBROADCASTW (AX), X2
 	VCVTPH2PS    X2, Y2
@@ -502,12 +546,34 @@ blocks:
 	ADDQ         $0x00000020, BX
 	DECQ         SI
 	JNE          blocks
+	MOVQ         stride+48(FP), AX
+	MOVQ         stepQ+56(FP), CX
+	MOVQ         stepScale+64(FP), DX
+	ADDQ         AX, w+24(FP)
+	ADDQ         CX, q+0(FP)
+	ADDQ         DX, scale+8(FP)
+	ADDQ         DX, low+16(FP)
+	DECQ         columns+40(FP)
+	JNE          column
 	VZEROUPPER
 	RET
 
-// func unpackQ5_K(q *int8, scale *float32, low *float32, w *byte, blocks int)
+DWORDS(sixesShifts, 0, 0x00000000, 0x00000000, 0x00000000, 0x00000004)
+DWORDS(sixesShifts, 16, 0x00000000, 0x00000000, 0x00000000, 0x00000004)
+GLOBL sixesShifts<>(SB), RODATA|NOPTR, $32
+
+DWORDS(sixesLow, 0, 0x3f3f3f3f, 0x0f0f0f0f, 0x3f3f3f3f, 0x0f0f0f0f)
+DWORDS(sixesLow, 16, 0x3f3f3f3f, 0x0f0f0f0f, 0x3f3f3f3f, 0x0f0f0f0f)
+GLOBL sixesLow<>(SB), RODATA|NOPTR, $32
+
+DWORDS(sixesHigh, 0, 0x00000000, 0x30303030, 0x00000000, 0x30303030)
+DWORDS(sixesHigh, 16, 0x00000000, 0x30303030, 0x00000000, 0x30303030)
+GLOBL sixesHigh<>(SB), RODATA|NOPTR, $32
+
+// func unpackQ5_K(q *int8, scale *float32, low *float32, w *byte, blocks int, columns int, stride int, stepQ int, stepScale int)
 // Requires: AVX, AVX2, F16C
-TEXT ·unpackQ5_K(SB), NOSPLIT, $0-40
+TEXT ·unpackQ5_K(SB), NOSPLIT, $0-72
+column:
 	MOVQ w+24(FP), AX
 	MOVQ q+0(FP), CX
 	MOVQ scale+8(FP), DX
@@ -515,32 +581,18 @@ TEXT ·unpackQ5_K(SB), NOSPLIT, $0-40
 	MOVQ blocks+32(FP), SI
 
 blocks:
-	MOVL         4(AX), DI
-	MOVL         8(AX), R8
-	MOVL         12(AX), R9
-	MOVL         DI, R10
-	ANDL         $0x3f3f3f3f, R10
-	MOVL         R9, R11
-	ANDL         $0x0f0f0f0f, R11
-	SHRL         $0x02, DI
-	ANDL         $0x30303030, DI
-	ORL          DI, R11
-	SHLQ         $0x20, R11
-	ORQ          R10, R11
-	VMOVQ        R11, X0
-	VPMOVZXBD    X0, Y0
-	VCVTDQ2PS    Y0, Y0
-	MOVL         R8, DI
-	ANDL         $0x3f3f3f3f, DI
-	SHRL         $0x04, R9
-	ANDL         $0x0f0f0f0f, R9
-	SHRL         $0x02, R8
-	ANDL         $0x30303030, R8
-	ORL          R8, R9
-	SHLQ         $0x20, R9
-	ORQ          DI, R9
-	VMOVQ        R9, X1
+	VMOVDQU      (AX), X0
+	VPSHUFD      $0xed, X0, X1
+	VPSRLVD      sixesShifts<>+0(SB), X1, X1
+	VPAND        sixesLow<>+0(SB), X1, X1
+	VPSHUFD      $0x84, X0, X0
+	VPSRLD       $0x02, X0, X0
+	VPAND        sixesHigh<>+0(SB), X0, X0
+	VPOR         X0, X1, X1
+	VPMOVZXBD    X1, Y0
+	VPSRLDQ      $0x08, X1, X1
 	VPMOVZXBD    X1, Y1
+	VCVTDQ2PS    Y0, Y0
 	VCVTDQ2PS    Y1, Y1
 	VPBROADCASTW (AX), X2
 	VCVTPH2PS    X2, Y2
@@ -604,12 +656,22 @@ blocks:
 	ADDQ         $0x00000020, BX
 	DECQ         SI
 	JNE          blocks
+	MOVQ         stride+48(FP), AX
+	MOVQ         stepQ+56(FP), CX
+	MOVQ         stepScale+64(FP), DX
+	ADDQ         AX, w+24(FP)
+	ADDQ         CX, q+0(FP)
+	ADDQ         DX, scale+8(FP)
+	ADDQ         DX, low+16(FP)
+	DECQ         columns+40(FP)
+	JNE          column
 	VZEROUPPER
 	RET
 
-// func unpackQ6_K(q *int8, scale *float32, low *float32, w *byte, blocks int)
+// func unpackQ6_K(q *int8, scale *float32, low *float32, w *byte, blocks int, columns int, stride int, stepQ int, stepScale int)
 // Requires: AVX, AVX2, F16C
-TEXT ·unpackQ6_K(SB), NOSPLIT, $0-40
+TEXT ·unpackQ6_K(SB), NOSPLIT, $0-72
+column:
 	MOVQ w+24(FP), AX
 	MOVQ q+0(FP), CX
 	MOVQ scale+8(FP), DX
@@ -695,14 +757,24 @@ blocks:
 	ADDQ         $0x00000040, BX
 	DECQ         SI
 	JNE          blocks
+	MOVQ         stride+48(FP), AX
+	MOVQ         stepQ+56(FP), CX
+	MOVQ         stepScale+64(FP), DX
+	ADDQ         AX, w+24(FP)
+	ADDQ         CX, q+0(FP)
+	ADDQ         DX, scale+8(FP)
+	ADDQ         DX, low+16(FP)
+	DECQ         columns+40(FP)
+	JNE          column
 	VZEROUPPER
 	RET
 
 SIXTEEN(c30303030, 0x30303030)
 
-// func unpackQ8_K(q *int8, scale *float32, low *float32, w *byte, blocks int)
+// func unpackQ8_K(q *int8, scale *float32, low *float32, w *byte, blocks int, columns int, stride int, stepQ int, stepScale int)
 // Requires: AVX
-TEXT ·unpackQ8_K(SB), NOSPLIT, $0-40
+TEXT ·unpackQ8_K(SB), NOSPLIT, $0-72
+column:
 	MOVQ w+24(FP), AX
 	MOVQ q+0(FP), CX
 	MOVQ scale+8(FP), DX
@@ -734,12 +806,22 @@ blocks:
 	ADDQ         $0x00000020, BX
 	DECQ         SI
 	JNE          blocks
+	MOVQ         stride+48(FP), AX
+	MOVQ         stepQ+56(FP), CX
+	MOVQ         stepScale+64(FP), DX
+	ADDQ         AX, w+24(FP)
+	ADDQ         CX, q+0(FP)
+	ADDQ         DX, scale+8(FP)
+	ADDQ         DX, low+16(FP)
+	DECQ         columns+40(FP)
+	JNE          column
 	VZEROUPPER
 	RET
 
-// func unpackIQ4_NL(q *int8, scale *float32, low *float32, w *byte, blocks int)
+// func unpackIQ4_NL(q *int8, scale *float32, low *float32, w *byte, blocks int, columns int, stride int, stepQ int, stepScale int)
 // Requires: AVX, AVX2, F16C
-TEXT ·unpackIQ4_NL(SB), NOSPLIT, $0-40
+TEXT ·unpackIQ4_NL(SB), NOSPLIT, $0-72
+column:
 	MOVQ w+24(FP), AX
 	MOVQ q+0(FP), CX
 	MOVQ scale+8(FP), DX
@@ -764,6 +846,15 @@ blocks:
 	ADDQ         $0x00000004, BX
 	DECQ         SI
 	JNE          blocks
+	MOVQ         stride+48(FP), AX
+	MOVQ         stepQ+56(FP), CX
+	MOVQ         stepScale+64(FP), DX
+	ADDQ         AX, w+24(FP)
+	ADDQ         CX, q+0(FP)
+	ADDQ         DX, scale+8(FP)
+	ADDQ         DX, low+16(FP)
+	DECQ         columns+40(FP)
+	JNE          column
 	VZEROUPPER
 	RET
 
@@ -771,9 +862,10 @@ DWORDS(iq4, 0, 0xbfad9881, 0xf6eaddcf, 0x26190d01, 0x71594535)
 DWORDS(iq4, 16, 0xbfad9881, 0xf6eaddcf, 0x26190d01, 0x71594535)
 GLOBL iq4<>(SB), RODATA|NOPTR, $32
 
-// func unpackIQ4_XS(q *int8, scale *float32, low *float32, w *byte, blocks int)
+// func unpackIQ4_XS(q *int8, scale *float32, low *float32, w *byte, blocks int, columns int, stride int, stepQ int, stepScale int)
 // Requires: AVX, AVX2, F16C
-TEXT ·unpackIQ4_XS(SB), NOSPLIT, $0-40
+TEXT ·unpackIQ4_XS(SB), NOSPLIT, $0-72
+column:
 	MOVQ w+24(FP), AX
 	MOVQ q+0(FP), CX
 	MOVQ scale+8(FP), DX
@@ -861,6 +953,15 @@ blocks:
 	ADDQ         $0x00000020, BX
 	DECQ         SI
 	JNE          blocks
+	MOVQ         stride+48(FP), AX
+	MOVQ         stepQ+56(FP), CX
+	MOVQ         stepScale+64(FP), DX
+	ADDQ         AX, w+24(FP)
+	ADDQ         CX, q+0(FP)
+	ADDQ         DX, scale+8(FP)
+	ADDQ         DX, low+16(FP)
+	DECQ         columns+40(FP)
+	JNE          column
 	VZEROUPPER
 	RET
 
@@ -876,9 +977,10 @@ SIXTEEN(c0000000f, 0x0000000f)
 SIXTEEN(c00000003, 0x00000003)
 SIXTEEN(c00000020, 0x00000020)
 
-// func unpackMXFP4(q *int8, scale *float32, low *float32, w *byte, blocks int)
+// func unpackMXFP4(q *int8, scale *float32, low *float32, w *byte, blocks int, columns int, stride int, stepQ int, stepScale int)
 // Requires: AVX, AVX2, CMOV
-TEXT ·unpackMXFP4(SB), NOSPLIT, $0-40
+TEXT ·unpackMXFP4(SB), NOSPLIT, $0-72
+column:
 	MOVQ w+24(FP), AX
 	MOVQ q+0(FP), DX
 	MOVQ scale+8(FP), BX
@@ -908,6 +1010,15 @@ blocks:
 	ADDQ        $0x00000004, SI
 	DECQ        DI
 	JNE         blocks
+	MOVQ        stride+48(FP), AX
+	MOVQ        stepQ+56(FP), DX
+	MOVQ        stepScale+64(FP), BX
+	ADDQ        AX, w+24(FP)
+	ADDQ        DX, q+0(FP)
+	ADDQ        BX, scale+8(FP)
+	ADDQ        BX, low+16(FP)
+	DECQ        columns+40(FP)
+	JNE         column
 	VZEROUPPER
 	RET
 
@@ -1338,359 +1449,6 @@ last:
 	MOVQ              ldc+136(FP), R14
 	SHLQ              $0x02, R14
 	MOVQ              c+128(FP), AX
-	STORE_ROW(Z0)
-	STORE_ROW(Z1)
-	STORE_ROW(Z2)
-	STORE_ROW(Z3)
-	STORE_ROW(Z4)
-	STORE_ROW(Z5)
-	STORE_ROW(Z6)
-	STORE_ROW(Z7)
-	STORE_ROW(Z8)
-	STORE_ROW(Z9)
-	STORE_ROW(Z10)
-	STORE_ROW(Z11)
-	STORE_ROW(Z12)
-	STORE_ROW(Z13)
-	STORE_ROW(Z14)
-	STORE_ROW(Z15)
-	VZEROUPPER
-	RET
-
-// func integerVectors(sums *int32, rows int, groups int, step int, a *int8, b *int8, dx *float32, xs *float32, dw *float32, low *float32, c *float32, ldc int, resume int)
-// Requires: AVX, AVX512F, AVX512VNNI
-TEXT ·integerVectors(SB), NOSPLIT, $0-104
-	MOVQ      c+80(FP), AX
-	MOVQ      ldc+88(FP), R14
-	SHLQ      $0x02, R14
-	CMPQ      resume+96(FP), $0x00
-	JEQ       fresh
-	LOAD_ROW(Z0)
-	LOAD_ROW(Z1)
-	LOAD_ROW(Z2)
-	LOAD_ROW(Z3)
-	LOAD_ROW(Z4)
-	LOAD_ROW(Z5)
-	LOAD_ROW(Z6)
-	LOAD_ROW(Z7)
-	LOAD_ROW(Z8)
-	LOAD_ROW(Z9)
-	LOAD_ROW(Z10)
-	LOAD_ROW(Z11)
-	LOAD_ROW(Z12)
-	LOAD_ROW(Z13)
-	LOAD_ROW(Z14)
-	LOAD_ROW(Z15)
-	JMP       begin
-
-fresh:
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	VPXORD Z10, Z10, Z10
-	VPXORD Z11, Z11, Z11
-	VPXORD Z12, Z12, Z12
-	VPXORD Z13, Z13, Z13
-	VPXORD Z14, Z14, Z14
-	VPXORD Z15, Z15, Z15
-
-begin:
-	MOVQ a+32(FP), SI
-	MOVQ b+40(FP), DX
-	MOVQ dx+48(FP), R8
-	MOVQ dw+64(FP), R9
-	MOVQ sums+0(FP), R10
-	MOVQ groups+16(FP), R11
-	MOVQ step+24(FP), R12
-	MOVQ R12, R15
-	SHRQ $0x04, R15
-
-group:
-	VMOVUPS      (R9), Z30
-	MOVQ         DX, CX
-	MOVQ         R15, BX
-	SHRQ         $0x02, BX
-	VPBROADCASTD (R10), Z16
-	VPBROADCASTD 4(R10), Z17
-	VPBROADCASTD 8(R10), Z18
-	VPBROADCASTD 12(R10), Z19
-	VPBROADCASTD 16(R10), Z20
-	VPBROADCASTD 20(R10), Z21
-	VPBROADCASTD 24(R10), Z22
-	VPBROADCASTD 28(R10), Z23
-	MOVQ         SI, AX
-	LEAQ         (R15)(R15*2), R14
-	ADDQ         AX, R14
-	VBROADCASTSS c80808080<>+0(SB), Z28
-
-quads:
-	VPXORD        (CX), Z28, Z29
-	VPDPBUSD.BCST (AX), Z29, Z16
-	VPDPBUSD.BCST (AX)(R15*1), Z29, Z17
-	VPDPBUSD.BCST (AX)(R15*2), Z29, Z18
-	VPDPBUSD.BCST (R14), Z29, Z19
-	VPDPBUSD.BCST (AX)(R15*4), Z29, Z20
-	VPDPBUSD.BCST (R14)(R15*2), Z29, Z21
-	VPDPBUSD.BCST (R14)(R15*4), Z29, Z23
-	LEAQ          (R14)(R15*1), R14
-	VPDPBUSD.BCST (R14)(R15*2), Z29, Z22
-	SUBQ          R15, R14
-	ADDQ          $0x40, CX
-	ADDQ          $0x04, AX
-	ADDQ          $0x04, R14
-	DECQ          BX
-	JNE           quads
-	SCALE_ROW_VECTORS(0, Z0, Z16, Z24)
-	SCALE_ROW_VECTORS(1, Z1, Z17, Z25)
-	SCALE_ROW_VECTORS(2, Z2, Z18, Z26)
-	SCALE_ROW_VECTORS(3, Z3, Z19, Z27)
-	SCALE_ROW_VECTORS(4, Z4, Z20, Z24)
-	SCALE_ROW_VECTORS(5, Z5, Z21, Z25)
-	SCALE_ROW_VECTORS(6, Z6, Z22, Z26)
-	SCALE_ROW_VECTORS(7, Z7, Z23, Z27)
-	CMPQ          rows+8(FP), $0x08
-	JLE           few
-	MOVQ          DX, CX
-	MOVQ          R15, BX
-	SHRQ          $0x02, BX
-	VPBROADCASTD  32(R10), Z16
-	VPBROADCASTD  36(R10), Z17
-	VPBROADCASTD  40(R10), Z18
-	VPBROADCASTD  44(R10), Z19
-	VPBROADCASTD  48(R10), Z20
-	VPBROADCASTD  52(R10), Z21
-	VPBROADCASTD  56(R10), Z22
-	VPBROADCASTD  60(R10), Z23
-	MOVQ          SI, AX
-	LEAQ          (SI)(R15*8), AX
-	LEAQ          (R15)(R15*2), R14
-	ADDQ          AX, R14
-	VBROADCASTSS  c80808080<>+0(SB), Z28
-
-moreQuads:
-	VPXORD        (CX), Z28, Z29
-	VPDPBUSD.BCST (AX), Z29, Z16
-	VPDPBUSD.BCST (AX)(R15*1), Z29, Z17
-	VPDPBUSD.BCST (AX)(R15*2), Z29, Z18
-	VPDPBUSD.BCST (R14), Z29, Z19
-	VPDPBUSD.BCST (AX)(R15*4), Z29, Z20
-	VPDPBUSD.BCST (R14)(R15*2), Z29, Z21
-	VPDPBUSD.BCST (R14)(R15*4), Z29, Z23
-	LEAQ          (R14)(R15*1), R14
-	VPDPBUSD.BCST (R14)(R15*2), Z29, Z22
-	SUBQ          R15, R14
-	ADDQ          $0x40, CX
-	ADDQ          $0x04, AX
-	ADDQ          $0x04, R14
-	DECQ          BX
-	JNE           moreQuads
-	SCALE_ROW_VECTORS(8, Z8, Z16, Z24)
-	SCALE_ROW_VECTORS(9, Z9, Z17, Z25)
-	SCALE_ROW_VECTORS(10, Z10, Z18, Z26)
-	SCALE_ROW_VECTORS(11, Z11, Z19, Z27)
-	SCALE_ROW_VECTORS(12, Z12, Z20, Z24)
-	SCALE_ROW_VECTORS(13, Z13, Z21, Z25)
-	SCALE_ROW_VECTORS(14, Z14, Z22, Z26)
-	SCALE_ROW_VECTORS(15, Z15, Z23, Z27)
-
-few:
-	ADDQ      R12, SI
-	ADDQ      R12, DX
-	ADDQ      $0x40, R10
-	ADDQ      $0x40, R8
-	ADDQ      $0x40, R9
-	DECQ      R11
-	JNE       group
-	MOVQ      ldc+88(FP), R14
-	SHLQ      $0x02, R14
-	MOVQ      c+80(FP), AX
-	STORE_ROW(Z0)
-	STORE_ROW(Z1)
-	STORE_ROW(Z2)
-	STORE_ROW(Z3)
-	STORE_ROW(Z4)
-	STORE_ROW(Z5)
-	STORE_ROW(Z6)
-	STORE_ROW(Z7)
-	STORE_ROW(Z8)
-	STORE_ROW(Z9)
-	STORE_ROW(Z10)
-	STORE_ROW(Z11)
-	STORE_ROW(Z12)
-	STORE_ROW(Z13)
-	STORE_ROW(Z14)
-	STORE_ROW(Z15)
-	VZEROUPPER
-	RET
-
-SIXTEEN(c80808080, 0x80808080)
-
-// func integerVectorsLow(sums *int32, rows int, groups int, step int, a *int8, b *int8, dx *float32, xs *float32, dw *float32, low *float32, c *float32, ldc int, resume int)
-// Requires: AVX, AVX512F, AVX512VNNI
-TEXT ·integerVectorsLow(SB), NOSPLIT, $0-104
-	MOVQ      c+80(FP), AX
-	MOVQ      ldc+88(FP), R14
-	SHLQ      $0x02, R14
-	CMPQ      resume+96(FP), $0x00
-	JEQ       fresh
-	LOAD_ROW(Z0)
-	LOAD_ROW(Z1)
-	LOAD_ROW(Z2)
-	LOAD_ROW(Z3)
-	LOAD_ROW(Z4)
-	LOAD_ROW(Z5)
-	LOAD_ROW(Z6)
-	LOAD_ROW(Z7)
-	LOAD_ROW(Z8)
-	LOAD_ROW(Z9)
-	LOAD_ROW(Z10)
-	LOAD_ROW(Z11)
-	LOAD_ROW(Z12)
-	LOAD_ROW(Z13)
-	LOAD_ROW(Z14)
-	LOAD_ROW(Z15)
-	JMP       begin
-
-fresh:
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	VPXORD Z10, Z10, Z10
-	VPXORD Z11, Z11, Z11
-	VPXORD Z12, Z12, Z12
-	VPXORD Z13, Z13, Z13
-	VPXORD Z14, Z14, Z14
-	VPXORD Z15, Z15, Z15
-
-begin:
-	MOVQ a+32(FP), SI
-	MOVQ b+40(FP), DX
-	MOVQ dx+48(FP), R8
-	MOVQ dw+64(FP), R9
-	MOVQ sums+0(FP), R10
-	MOVQ groups+16(FP), R11
-	MOVQ step+24(FP), R12
-	MOVQ R12, R15
-	SHRQ $0x04, R15
-	MOVQ xs+56(FP), R13
-	MOVQ low+72(FP), DI
-
-group:
-	VMOVUPS      (R9), Z30
-	VMOVUPS      (DI), Z31
-	MOVQ         DX, CX
-	MOVQ         R15, BX
-	SHRQ         $0x02, BX
-	VPBROADCASTD (R10), Z16
-	VPBROADCASTD 4(R10), Z17
-	VPBROADCASTD 8(R10), Z18
-	VPBROADCASTD 12(R10), Z19
-	VPBROADCASTD 16(R10), Z20
-	VPBROADCASTD 20(R10), Z21
-	VPBROADCASTD 24(R10), Z22
-	VPBROADCASTD 28(R10), Z23
-	MOVQ         SI, AX
-	LEAQ         (R15)(R15*2), R14
-	ADDQ         AX, R14
-	VBROADCASTSS c80808080<>+0(SB), Z28
-
-quads:
-	VPXORD            (CX), Z28, Z29
-	VPDPBUSD.BCST     (AX), Z29, Z16
-	VPDPBUSD.BCST     (AX)(R15*1), Z29, Z17
-	VPDPBUSD.BCST     (AX)(R15*2), Z29, Z18
-	VPDPBUSD.BCST     (R14), Z29, Z19
-	VPDPBUSD.BCST     (AX)(R15*4), Z29, Z20
-	VPDPBUSD.BCST     (R14)(R15*2), Z29, Z21
-	VPDPBUSD.BCST     (R14)(R15*4), Z29, Z23
-	LEAQ              (R14)(R15*1), R14
-	VPDPBUSD.BCST     (R14)(R15*2), Z29, Z22
-	SUBQ              R15, R14
-	ADDQ              $0x40, CX
-	ADDQ              $0x04, AX
-	ADDQ              $0x04, R14
-	DECQ              BX
-	JNE               quads
-	SCALE_ROW_VECTORS_LOW(0, Z0, Z16, Z24)
-	SCALE_ROW_VECTORS_LOW(1, Z1, Z17, Z25)
-	SCALE_ROW_VECTORS_LOW(2, Z2, Z18, Z26)
-	SCALE_ROW_VECTORS_LOW(3, Z3, Z19, Z27)
-	SCALE_ROW_VECTORS_LOW(4, Z4, Z20, Z24)
-	SCALE_ROW_VECTORS_LOW(5, Z5, Z21, Z25)
-	SCALE_ROW_VECTORS_LOW(6, Z6, Z22, Z26)
-	SCALE_ROW_VECTORS_LOW(7, Z7, Z23, Z27)
-	CMPQ              rows+8(FP), $0x08
-	JLE               few
-	MOVQ              DX, CX
-	MOVQ              R15, BX
-	SHRQ              $0x02, BX
-	VPBROADCASTD      32(R10), Z16
-	VPBROADCASTD      36(R10), Z17
-	VPBROADCASTD      40(R10), Z18
-	VPBROADCASTD      44(R10), Z19
-	VPBROADCASTD      48(R10), Z20
-	VPBROADCASTD      52(R10), Z21
-	VPBROADCASTD      56(R10), Z22
-	VPBROADCASTD      60(R10), Z23
-	MOVQ              SI, AX
-	LEAQ              (SI)(R15*8), AX
-	LEAQ              (R15)(R15*2), R14
-	ADDQ              AX, R14
-	VBROADCASTSS      c80808080<>+0(SB), Z28
-
-moreQuads:
-	VPXORD            (CX), Z28, Z29
-	VPDPBUSD.BCST     (AX), Z29, Z16
-	VPDPBUSD.BCST     (AX)(R15*1), Z29, Z17
-	VPDPBUSD.BCST     (AX)(R15*2), Z29, Z18
-	VPDPBUSD.BCST     (R14), Z29, Z19
-	VPDPBUSD.BCST     (AX)(R15*4), Z29, Z20
-	VPDPBUSD.BCST     (R14)(R15*2), Z29, Z21
-	VPDPBUSD.BCST     (R14)(R15*4), Z29, Z23
-	LEAQ              (R14)(R15*1), R14
-	VPDPBUSD.BCST     (R14)(R15*2), Z29, Z22
-	SUBQ              R15, R14
-	ADDQ              $0x40, CX
-	ADDQ              $0x04, AX
-	ADDQ              $0x04, R14
-	DECQ              BX
-	JNE               moreQuads
-	SCALE_ROW_VECTORS_LOW(8, Z8, Z16, Z24)
-	SCALE_ROW_VECTORS_LOW(9, Z9, Z17, Z25)
-	SCALE_ROW_VECTORS_LOW(10, Z10, Z18, Z26)
-	SCALE_ROW_VECTORS_LOW(11, Z11, Z19, Z27)
-	SCALE_ROW_VECTORS_LOW(12, Z12, Z20, Z24)
-	SCALE_ROW_VECTORS_LOW(13, Z13, Z21, Z25)
-	SCALE_ROW_VECTORS_LOW(14, Z14, Z22, Z26)
-	SCALE_ROW_VECTORS_LOW(15, Z15, Z23, Z27)
-
-few:
-	ADDQ      R12, SI
-	ADDQ      R12, DX
-	ADDQ      $0x40, R10
-	ADDQ      $0x40, R8
-	ADDQ      $0x40, R9
-	ADDQ      $0x40, R13
-	ADDQ      $0x40, DI
-	DECQ      R11
-	JNE       group
-	MOVQ      ldc+88(FP), R14
-	SHLQ      $0x02, R14
-	MOVQ      c+80(FP), AX
 	STORE_ROW(Z0)
 	STORE_ROW(Z1)
 	STORE_ROW(Z2)

@@ -7,8 +7,6 @@ import (
 	"github.com/rlx-go/rlx/plugins/cpu/kernels/stored"
 )
 
-type unpackAsm = func(q *int8, scale, low *float32, w *byte, blocks int)
-
 // unpackedBy sets f.unpack.
 func (f integerFormat) unpackedBy(d dtype.DType, unpack unpackAsm) integerFormat {
 	values, group := d.Values()*f.width(), f.group
@@ -19,7 +17,7 @@ func (f integerFormat) unpackedBy(d dtype.DType, unpack unpackAsm) integerFormat
 		}
 		groups := blocks * d.Values() / group
 		_, _, _ = w[blocks*d.Size()-1], scale[groups-1], low[groups-1]
-		unpack(&q[0], &scale[0], &low[0], &w[0], blocks)
+		unpack(&q[0], &scale[0], &low[0], &w[0], blocks, 1, 0, 0, 0)
 	}
 	return f
 }
@@ -80,18 +78,6 @@ func multiplyIntegersAMX(r groupProduct) {
 		integerTilesLow(config, room, lda, stepA, next.from, next.lines, next.groups, next.skip, r.groups,
 			r.group*integerSide, &r.a[0], &r.b[0], &r.dx[0], &r.xs[0], &r.dw[0], &r.low[0], &r.c[0], r.ldc,
 			r.resumes())
-	}
-}
-
-func multiplyIntegersVNNI(r groupProduct) {
-	r.check()
-	_ = r.sums[r.groups*integerSide-1]
-	if r.low == nil {
-		integerVectors(&r.sums[0], r.rows, r.groups, r.group*integerSide, &r.a[0], &r.b[0], &r.dx[0], nil, &r.dw[0],
-			nil, &r.c[0], r.ldc, r.resumes())
-	} else {
-		integerVectorsLow(&r.sums[0], r.rows, r.groups, r.group*integerSide, &r.a[0], &r.b[0], &r.dx[0], &r.xs[0],
-			&r.dw[0], &r.low[0], &r.c[0], r.ldc, r.resumes())
 	}
 }
 

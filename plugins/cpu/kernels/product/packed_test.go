@@ -247,7 +247,10 @@ func TestIntegerRoutines(t *testing.T) {
 				q, scale, low := make([]int8, n*f.width()), make([]float32, n/f.group), make([]float32, n/f.group)
 				f.unpack(q, scale, low, w)
 				for i := range got { // exact, as the integers have few bits
-					v := int(q[i]) - f.excess
+					v := int(q[i])
+					if f.excess > 0 { // integers have no sign
+						v = int(uint8(q[i])) - f.excess
+					}
 					if f.nibbles {
 						at := i/32*64 + i%32
 						v = int(q[at]) + 16*(int(q[at+32])-f.excess)

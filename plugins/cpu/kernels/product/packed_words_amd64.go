@@ -2,149 +2,96 @@
 
 package product
 
-// unpackUnsignedQ4_0 unpacks blocks: q to integers, scale and low to one number for each group (see integerFormat).
-// It adds 8 to the integers. blocks > 0.
+// unpackUnsignedQ4_0 unpacks blocks of some columns: q to integers, scale and low to one number for each group (see integerFormat).
+// It adds 8 to the integers.
+// From one column to the next are stride, stepQ and stepScale bytes. blocks, columns > 0.
 //
 //go:noescape
-func unpackUnsignedQ4_0(q *int8, scale *float32, low *float32, w *byte, blocks int)
+func unpackUnsignedQ4_0(q *int8, scale *float32, low *float32, w *byte, blocks int, columns int, stride int, stepQ int, stepScale int)
 
-// unpackUnsignedQ5_0 unpacks blocks: q to integers, scale and low to one number for each group (see integerFormat).
-// It adds 16 to the integers. blocks > 0.
+// unpackUnsignedQ5_0 unpacks blocks of some columns: q to integers, scale and low to one number for each group (see integerFormat).
+// It adds 16 to the integers.
+// From one column to the next are stride, stepQ and stepScale bytes. blocks, columns > 0.
 //
 //go:noescape
-func unpackUnsignedQ5_0(q *int8, scale *float32, low *float32, w *byte, blocks int)
+func unpackUnsignedQ5_0(q *int8, scale *float32, low *float32, w *byte, blocks int, columns int, stride int, stepQ int, stepScale int)
 
-// unpackUnsignedQ8_0 unpacks blocks: q to integers, scale and low to one number for each group (see integerFormat).
-// An integer is split into nibbles: 32 low ones are followed by 32 high ones, to which it adds 8. blocks > 0.
+// unpackNibblesQ8_0 unpacks blocks of some columns: q to integers, scale and low to one number for each group (see integerFormat).
+// An integer is split into nibbles: 32 low ones are followed by 32 high ones, to which it adds 8.
+// From one column to the next are stride, stepQ and stepScale bytes. blocks, columns > 0.
 //
 //go:noescape
-func unpackUnsignedQ8_0(q *int8, scale *float32, low *float32, w *byte, blocks int)
+func unpackNibblesQ8_0(q *int8, scale *float32, low *float32, w *byte, blocks int, columns int, stride int, stepQ int, stepScale int)
 
-// unpackUnsignedQ3_K unpacks blocks: q to integers, scale and low to one number for each group (see integerFormat).
-// It adds 4 to the integers. blocks > 0.
+// unpackShiftedQ8_0 unpacks blocks of some columns: q to integers, scale and low to one number for each group (see integerFormat).
+// It adds 128 to the integers.
+// From one column to the next are stride, stepQ and stepScale bytes. blocks, columns > 0.
 //
 //go:noescape
-func unpackUnsignedQ3_K(q *int8, scale *float32, low *float32, w *byte, blocks int)
+func unpackShiftedQ8_0(q *int8, scale *float32, low *float32, w *byte, blocks int, columns int, stride int, stepQ int, stepScale int)
 
-// unpackUnsignedQ6_K unpacks blocks: q to integers, scale and low to one number for each group (see integerFormat).
-// It adds 32 to the integers. blocks > 0.
+// unpackUnsignedQ3_K unpacks blocks of some columns: q to integers, scale and low to one number for each group (see integerFormat).
+// It adds 4 to the integers.
+// From one column to the next are stride, stepQ and stepScale bytes. blocks, columns > 0.
 //
 //go:noescape
-func unpackUnsignedQ6_K(q *int8, scale *float32, low *float32, w *byte, blocks int)
+func unpackUnsignedQ3_K(q *int8, scale *float32, low *float32, w *byte, blocks int, columns int, stride int, stepQ int, stepScale int)
 
-// unpackUnsignedQ8_K unpacks blocks: q to integers, scale and low to one number for each group (see integerFormat).
-// An integer is split into nibbles: 32 low ones are followed by 32 high ones, to which it adds 8. blocks > 0.
+// unpackUnsignedQ6_K unpacks blocks of some columns: q to integers, scale and low to one number for each group (see integerFormat).
+// It adds 32 to the integers.
+// From one column to the next are stride, stepQ and stepScale bytes. blocks, columns > 0.
 //
 //go:noescape
-func unpackUnsignedQ8_K(q *int8, scale *float32, low *float32, w *byte, blocks int)
+func unpackUnsignedQ6_K(q *int8, scale *float32, low *float32, w *byte, blocks int, columns int, stride int, stepQ int, stepScale int)
 
-// unpackUnsignedIQ4_NL unpacks blocks: q to integers, scale and low to one number for each group (see integerFormat).
-// An integer is split into nibbles: 32 low ones are followed by 32 high ones, to which it adds 8. blocks > 0.
+// unpackNibblesQ8_K unpacks blocks of some columns: q to integers, scale and low to one number for each group (see integerFormat).
+// An integer is split into nibbles: 32 low ones are followed by 32 high ones, to which it adds 8.
+// From one column to the next are stride, stepQ and stepScale bytes. blocks, columns > 0.
 //
 //go:noescape
-func unpackUnsignedIQ4_NL(q *int8, scale *float32, low *float32, w *byte, blocks int)
+func unpackNibblesQ8_K(q *int8, scale *float32, low *float32, w *byte, blocks int, columns int, stride int, stepQ int, stepScale int)
 
-// unpackUnsignedIQ4_XS unpacks blocks: q to integers, scale and low to one number for each group (see integerFormat).
-// An integer is split into nibbles: 32 low ones are followed by 32 high ones, to which it adds 8. blocks > 0.
+// unpackShiftedQ8_K unpacks blocks of some columns: q to integers, scale and low to one number for each group (see integerFormat).
+// It adds 128 to the integers.
+// From one column to the next are stride, stepQ and stepScale bytes. blocks, columns > 0.
 //
 //go:noescape
-func unpackUnsignedIQ4_XS(q *int8, scale *float32, low *float32, w *byte, blocks int)
+func unpackShiftedQ8_K(q *int8, scale *float32, low *float32, w *byte, blocks int, columns int, stride int, stepQ int, stepScale int)
 
-// unpackUnsignedMXFP4 unpacks blocks: q to integers, scale and low to one number for each group (see integerFormat).
-// It adds 12 to the integers. blocks > 0.
+// unpackNibblesIQ4_NL unpacks blocks of some columns: q to integers, scale and low to one number for each group (see integerFormat).
+// An integer is split into nibbles: 32 low ones are followed by 32 high ones, to which it adds 8.
+// From one column to the next are stride, stepQ and stepScale bytes. blocks, columns > 0.
 //
 //go:noescape
-func unpackUnsignedMXFP4(q *int8, scale *float32, low *float32, w *byte, blocks int)
+func unpackNibblesIQ4_NL(q *int8, scale *float32, low *float32, w *byte, blocks int, columns int, stride int, stepQ int, stepScale int)
 
-// integerWords16 sets C, of 4*fours rows and 16 columns, to the sum over groups of dx*dw*(a·b).
-// a is [groups][16 rows][16], b [groups][4][16 columns][4]. dx and xs are [groups][16 rows], dw and low [groups][16 columns].
-// sums is [groups][16 rows]: two int16, see quadExcess. room has 2048 bytes. With resume, the result is added to C. groups > 0, 0 < fours <= 4.
+// unpackShiftedIQ4_NL unpacks blocks of some columns: q to integers, scale and low to one number for each group (see integerFormat).
+// It adds 128 to the integers.
+// From one column to the next are stride, stepQ and stepScale bytes. blocks, columns > 0.
 //
 //go:noescape
-func integerWords16(room *byte, sums *int32, fours int, groups int, a *int8, b *int8, dx *float32, xs *float32, dw *float32, low *float32, c *float32, ldc int, resume int)
+func unpackShiftedIQ4_NL(q *int8, scale *float32, low *float32, w *byte, blocks int, columns int, stride int, stepQ int, stepScale int)
 
-// fewWords16 sets C, of 16 rows and 8*halves columns, to the sum over groups of dx*dw*(a·b).
-// Rows of a, of weights, are lda bytes apart, and groups of 16 bytes step bytes. b is [groups][4][16 columns][4].
-// dx and xs are [groups][16 rows], dw, low and sums [groups][16 columns]; sums has two int16, see quadExcess. C is [16][16]. With
-// resume, the result is added to C. groups > 0, halves is 1 or 2.
+// unpackNibblesIQ4_XS unpacks blocks of some columns: q to integers, scale and low to one number for each group (see integerFormat).
+// An integer is split into nibbles: 32 low ones are followed by 32 high ones, to which it adds 8.
+// From one column to the next are stride, stepQ and stepScale bytes. blocks, columns > 0.
 //
 //go:noescape
-func fewWords16(sums *int32, halves int, groups int, a *int8, b *int8, lda int, step int, dx *float32, xs *float32, dw *float32, low *float32, c *float32, resume int)
+func unpackNibblesIQ4_XS(q *int8, scale *float32, low *float32, w *byte, blocks int, columns int, stride int, stepQ int, stepScale int)
 
-// integerWords16Low sets C, of 4*fours rows and 16 columns, to the sum over groups of dx*dw*(a·b) - xs*low.
-// a is [groups][16 rows][16], b [groups][4][16 columns][4]. dx and xs are [groups][16 rows], dw and low [groups][16 columns].
-// sums is [groups][16 rows]: two int16, see quadExcess. room has 2048 bytes. With resume, the result is added to C. groups > 0, 0 < fours <= 4.
+// unpackShiftedIQ4_XS unpacks blocks of some columns: q to integers, scale and low to one number for each group (see integerFormat).
+// It adds 128 to the integers.
+// From one column to the next are stride, stepQ and stepScale bytes. blocks, columns > 0.
 //
 //go:noescape
-func integerWords16Low(room *byte, sums *int32, fours int, groups int, a *int8, b *int8, dx *float32, xs *float32, dw *float32, low *float32, c *float32, ldc int, resume int)
+func unpackShiftedIQ4_XS(q *int8, scale *float32, low *float32, w *byte, blocks int, columns int, stride int, stepQ int, stepScale int)
 
-// fewWords16Low sets C, of 16 rows and 8*halves columns, to the sum over groups of dx*dw*(a·b) - xs*low.
-// Rows of a, of weights, are lda bytes apart, and groups of 16 bytes step bytes. b is [groups][4][16 columns][4].
-// dx and xs are [groups][16 rows], dw, low and sums [groups][16 columns]; sums has two int16, see quadExcess. C is [16][16]. With
-// resume, the result is added to C. groups > 0, halves is 1 or 2.
+// unpackUnsignedMXFP4 unpacks blocks of some columns: q to integers, scale and low to one number for each group (see integerFormat).
+// It adds 12 to the integers.
+// From one column to the next are stride, stepQ and stepScale bytes. blocks, columns > 0.
 //
 //go:noescape
-func fewWords16Low(sums *int32, halves int, groups int, a *int8, b *int8, lda int, step int, dx *float32, xs *float32, dw *float32, low *float32, c *float32, resume int)
-
-// integerWords32 sets C, of 4*fours rows and 16 columns, to the sum over groups of dx*dw*(a·b).
-// a is [groups][16 rows][32], b [groups][8][16 columns][4]. dx and xs are [groups][16 rows], dw and low [groups][16 columns].
-// sums is [groups][16 rows]: two int16, see quadExcess. room has 2048 bytes. With resume, the result is added to C. groups > 0, 0 < fours <= 4.
-//
-//go:noescape
-func integerWords32(room *byte, sums *int32, fours int, groups int, a *int8, b *int8, dx *float32, xs *float32, dw *float32, low *float32, c *float32, ldc int, resume int)
-
-// fewWords32 sets C, of 16 rows and 8*halves columns, to the sum over groups of dx*dw*(a·b).
-// Rows of a, of weights, are lda bytes apart, and groups of 32 bytes step bytes. b is [groups][8][16 columns][4].
-// dx and xs are [groups][16 rows], dw, low and sums [groups][16 columns]; sums has two int16, see quadExcess. C is [16][16]. With
-// resume, the result is added to C. groups > 0, halves is 1 or 2.
-//
-//go:noescape
-func fewWords32(sums *int32, halves int, groups int, a *int8, b *int8, lda int, step int, dx *float32, xs *float32, dw *float32, low *float32, c *float32, resume int)
-
-// integerWords32Low sets C, of 4*fours rows and 16 columns, to the sum over groups of dx*dw*(a·b) - xs*low.
-// a is [groups][16 rows][32], b [groups][8][16 columns][4]. dx and xs are [groups][16 rows], dw and low [groups][16 columns].
-// sums is [groups][16 rows]: two int16, see quadExcess. room has 2048 bytes. With resume, the result is added to C. groups > 0, 0 < fours <= 4.
-//
-//go:noescape
-func integerWords32Low(room *byte, sums *int32, fours int, groups int, a *int8, b *int8, dx *float32, xs *float32, dw *float32, low *float32, c *float32, ldc int, resume int)
-
-// fewWords32Low sets C, of 16 rows and 8*halves columns, to the sum over groups of dx*dw*(a·b) - xs*low.
-// Rows of a, of weights, are lda bytes apart, and groups of 32 bytes step bytes. b is [groups][8][16 columns][4].
-// dx and xs are [groups][16 rows], dw, low and sums [groups][16 columns]; sums has two int16, see quadExcess. C is [16][16]. With
-// resume, the result is added to C. groups > 0, halves is 1 or 2.
-//
-//go:noescape
-func fewWords32Low(sums *int32, halves int, groups int, a *int8, b *int8, lda int, step int, dx *float32, xs *float32, dw *float32, low *float32, c *float32, resume int)
-
-// integerWords32Fives sets C, of 4*fours rows and 16 columns, to the sum over groups of dx*dw*(a·b) - xs*low.
-// a is [groups][16 rows][32], b [groups][8][16 columns][4]. dx and xs are [groups][16 rows], dw and low [groups][16 columns].
-// sums is [groups][16 rows]: two int16, see quadExcess. room has 2048 bytes. With resume, the result is added to C. groups > 0, 0 < fours <= 4.
-//
-//go:noescape
-func integerWords32Fives(room *byte, sums *int32, fours int, groups int, a *int8, b *int8, dx *float32, xs *float32, dw *float32, low *float32, c *float32, ldc int, resume int)
-
-// fewWords32Fives sets C, of 16 rows and 8*halves columns, to the sum over groups of dx*dw*(a·b) - xs*low.
-// Rows of a, of weights, are lda bytes apart, and groups of 32 bytes step bytes. b is [groups][8][16 columns][4].
-// dx and xs are [groups][16 rows], dw, low and sums [groups][16 columns]; sums has two int16, see quadExcess. C is [16][16]. With
-// resume, the result is added to C. groups > 0, halves is 1 or 2.
-//
-//go:noescape
-func fewWords32Fives(sums *int32, halves int, groups int, a *int8, b *int8, lda int, step int, dx *float32, xs *float32, dw *float32, low *float32, c *float32, resume int)
-
-// integerWords32Nibbles sets C, of 4*fours rows and 16 columns, to the sum over groups of dx*dw*(a·b).
-// a is [groups][16 rows][32], b [groups][16][16 columns][4]. dx and xs are [groups][16 rows], dw and low [groups][16 columns].
-// sums is [groups][16 rows]: two int16, see quadExcess. room has 2048 bytes. With resume, the result is added to C. groups > 0, 0 < fours <= 4.
-//
-//go:noescape
-func integerWords32Nibbles(room *byte, sums *int32, fours int, groups int, a *int8, b *int8, dx *float32, xs *float32, dw *float32, low *float32, c *float32, ldc int, resume int)
-
-// fewWords32Nibbles sets C, of 16 rows and 8*halves columns, to the sum over groups of dx*dw*(a·b).
-// Rows of a, of weights, are lda bytes apart, and groups of 64 bytes step bytes. b is [groups][8][16 columns][4].
-// dx and xs are [groups][16 rows], dw, low and sums [groups][16 columns]; sums has two int16, see quadExcess. C is [16][16]. With
-// resume, the result is added to C. groups > 0, halves is 1 or 2.
-//
-//go:noescape
-func fewWords32Nibbles(sums *int32, halves int, groups int, a *int8, b *int8, lda int, step int, dx *float32, xs *float32, dw *float32, low *float32, c *float32, resume int)
+func unpackUnsignedMXFP4(q *int8, scale *float32, low *float32, w *byte, blocks int, columns int, stride int, stepQ int, stepScale int)
 
 // dotRows2Q8_0 sets dst[m*ldc+r] to the dot product of row m of x and the row at w+r*stride, for m < 2 and r < 2*pairs.
 // x is [blocks][2][32], and dx [blocks][2] has their scales. blocks is the number of blocks in a row. stride counts

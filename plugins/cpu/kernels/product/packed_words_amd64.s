@@ -23,85 +23,6 @@
 	DATA name<>+(at)(SB)/8, $(b<<32+a); \
 	DATA name<>+(at+8)(SB)/8, $(d<<32+c)
 
-// ADD_QUAD16 multiplies a quad and two rows.
-#define ADD_QUAD16(row, at, sum0, sum1, sum2, sum3) \
-	VPBROADCASTD 16*row+at(SI)(CX*4), Y14; \
-	VPBROADCASTD 16+16*row+at(SI)(CX*4), Y15; \
-	VPMADDUBSW Y14, Y12, Y10; \
-	VPMADDUBSW Y14, Y13, Y14; \
-	VPMADDUBSW Y15, Y12, Y11; \
-	VPMADDUBSW Y15, Y13, Y15; \
-	VPADDW Y10, sum0, sum0; \
-	VPADDW Y14, sum1, sum1; \
-	VPADDW Y11, sum2, sum2; \
-	VPADDW Y15, sum3, sum3
-
-// SCALE_HALF adds the scaled sums x of half h of a row of a group to the sums of the row.
-#define SCALE_HALF(x, row, h) \
-	VCVTDQ2PS x, x; \
-	VMULPS 32*h(R9), Y12, Y14; \
-	VFMADD213PS 64*row+32*h(AX), Y14, x; \
-	VMOVUPS x, 64*row+32*h(AX)
-
-// SET_QUAD16 multiplies a quad and two rows.
-#define SET_QUAD16(row, sum0, sum1, sum2, sum3) \
-	VPBROADCASTD 16*row(SI)(CX*4), Y14; \
-	VPBROADCASTD 16+16*row(SI)(CX*4), Y15; \
-	VPMADDUBSW Y14, Y12, sum0; \
-	VPMADDUBSW Y14, Y13, sum1; \
-	VPMADDUBSW Y15, Y12, sum2; \
-	VPMADDUBSW Y15, Y13, sum3
-
-// SCALE_HALF_LOW adds the scaled sums x of half h of a row of a group to the sums of the row.
-#define SCALE_HALF_LOW(x, row, h) \
-	VCVTDQ2PS x, x; \
-	VMULPS 32*h(R9), Y12, Y14; \
-	VFMADD213PS 64*row+32*h(AX), Y14, x; \
-	VFNMADD231PS 32*h(DI), Y13, x; \
-	VMOVUPS x, 64*row+32*h(AX)
-
-// ADD_QUAD32 multiplies a quad and two rows.
-#define ADD_QUAD32(row, at, sum0, sum1, sum2, sum3) \
-	VPBROADCASTD 32*row+at(SI)(CX*8), Y14; \
-	VPBROADCASTD 32+32*row+at(SI)(CX*8), Y15; \
-	VPMADDUBSW Y14, Y12, Y10; \
-	VPMADDUBSW Y14, Y13, Y14; \
-	VPMADDUBSW Y15, Y12, Y11; \
-	VPMADDUBSW Y15, Y13, Y15; \
-	VPADDW Y10, sum0, sum0; \
-	VPADDW Y14, sum1, sum1; \
-	VPADDW Y11, sum2, sum2; \
-	VPADDW Y15, sum3, sum3
-
-// SET_QUAD32 multiplies a quad and two rows.
-#define SET_QUAD32(row, at, sum0, sum1, sum2, sum3) \
-	VPBROADCASTD 32*row+at(SI)(CX*8), Y14; \
-	VPBROADCASTD 32+32*row+at(SI)(CX*8), Y15; \
-	VPMADDUBSW Y14, Y12, sum0; \
-	VPMADDUBSW Y14, Y13, sum1; \
-	VPMADDUBSW Y15, Y12, sum2; \
-	VPMADDUBSW Y15, Y13, sum3
-
-// INTEGERWORDS32FIVES_SUM0 adds up pairs of sums of a run.
-#define INTEGERWORDS32FIVES_SUM0(x, v) \
-	VPMADDWD c00010001<>+0(SB), x, x; \
-	VMOVDQU x, 1024+32*v(BX)
-
-// INTEGERWORDS32FIVES_SUM1 adds up pairs of sums of a run.
-#define INTEGERWORDS32FIVES_SUM1(x, v) \
-	VPMADDWD c00010001<>+0(SB), x, x; \
-	VPADDD 1024+32*v(BX), x, x
-
-// INTEGERWORDS32NIBBLES_SUM0 adds up pairs of sums of a run.
-#define INTEGERWORDS32NIBBLES_SUM0(x, v) \
-	VPMADDWD c00010001<>+0(SB), x, x; \
-	VMOVDQU x, 1024+32*v(BX)
-
-// INTEGERWORDS32NIBBLES_SUM1 adds up pairs of sums of a run.
-#define INTEGERWORDS32NIBBLES_SUM1(x, v) \
-	VPMADDWD c00100010<>+0(SB), x, x; \
-	VPADDD 1024+32*v(BX), x, x
-
 // SUM_LANES8 sets x to the sum of the lanes of r. It overwrites the others.
 #define SUM_LANES8(r, x, t, rX) \
 	VEXTRACTF128 $0x01, r, x; \
@@ -111,9 +32,10 @@
 	VPERMILPS $0x01, x, t; \
 	VADDSS t, x, x
 
-// func unpackUnsignedQ4_0(q *int8, scale *float32, low *float32, w *byte, blocks int)
+// func unpackUnsignedQ4_0(q *int8, scale *float32, low *float32, w *byte, blocks int, columns int, stride int, stepQ int, stepScale int)
 // Requires: AVX, AVX2, F16C
-TEXT ·unpackUnsignedQ4_0(SB), NOSPLIT, $0-40
+TEXT ·unpackUnsignedQ4_0(SB), NOSPLIT, $0-72
+column:
 	MOVQ w+24(FP), AX
 	MOVQ q+0(FP), CX
 	MOVQ scale+8(FP), DX
@@ -138,15 +60,25 @@ blocks:
 	ADDQ         $0x00000004, BX
 	DECQ         SI
 	JNE          blocks
+	MOVQ         stride+48(FP), AX
+	MOVQ         stepQ+56(FP), CX
+	MOVQ         stepScale+64(FP), DX
+	ADDQ         AX, w+24(FP)
+	ADDQ         CX, q+0(FP)
+	ADDQ         DX, scale+8(FP)
+	ADDQ         DX, low+16(FP)
+	DECQ         columns+40(FP)
+	JNE          column
 	VZEROUPPER
 	RET
 
 SIXTEEN(c0f0f0f0f, 0x0f0f0f0f)
 SIXTEEN(c08080808, 0x08080808)
 
-// func unpackUnsignedQ5_0(q *int8, scale *float32, low *float32, w *byte, blocks int)
+// func unpackUnsignedQ5_0(q *int8, scale *float32, low *float32, w *byte, blocks int, columns int, stride int, stepQ int, stepScale int)
 // Requires: AVX, AVX2, F16C
-TEXT ·unpackUnsignedQ5_0(SB), NOSPLIT, $0-40
+TEXT ·unpackUnsignedQ5_0(SB), NOSPLIT, $0-72
+column:
 	MOVQ w+24(FP), AX
 	MOVQ q+0(FP), CX
 	MOVQ scale+8(FP), DX
@@ -177,6 +109,15 @@ blocks:
 	ADDQ         $0x00000004, BX
 	DECQ         SI
 	JNE          blocks
+	MOVQ         stride+48(FP), AX
+	MOVQ         stepQ+56(FP), CX
+	MOVQ         stepScale+64(FP), DX
+	ADDQ         AX, w+24(FP)
+	ADDQ         CX, q+0(FP)
+	ADDQ         DX, scale+8(FP)
+	ADDQ         DX, low+16(FP)
+	DECQ         columns+40(FP)
+	JNE          column
 	VZEROUPPER
 	RET
 
@@ -190,9 +131,10 @@ GLOBL spreadBits<>(SB), RODATA|NOPTR, $32
 
 SIXTEEN(c10101010, 0x10101010)
 
-// func unpackUnsignedQ8_0(q *int8, scale *float32, low *float32, w *byte, blocks int)
+// func unpackNibblesQ8_0(q *int8, scale *float32, low *float32, w *byte, blocks int, columns int, stride int, stepQ int, stepScale int)
 // Requires: AVX, AVX2, F16C
-TEXT ·unpackUnsignedQ8_0(SB), NOSPLIT, $0-40
+TEXT ·unpackNibblesQ8_0(SB), NOSPLIT, $0-72
+column:
 	MOVQ w+24(FP), AX
 	MOVQ q+0(FP), CX
 	MOVQ scale+8(FP), DX
@@ -217,12 +159,60 @@ blocks:
 	ADDQ         $0x00000004, BX
 	DECQ         SI
 	JNE          blocks
+	MOVQ         stride+48(FP), AX
+	MOVQ         stepQ+56(FP), CX
+	MOVQ         stepScale+64(FP), DX
+	ADDQ         AX, w+24(FP)
+	ADDQ         CX, q+0(FP)
+	ADDQ         DX, scale+8(FP)
+	ADDQ         DX, low+16(FP)
+	DECQ         columns+40(FP)
+	JNE          column
 	VZEROUPPER
 	RET
 
-// func unpackUnsignedQ3_K(q *int8, scale *float32, low *float32, w *byte, blocks int)
+// func unpackShiftedQ8_0(q *int8, scale *float32, low *float32, w *byte, blocks int, columns int, stride int, stepQ int, stepScale int)
 // Requires: AVX, AVX2, F16C
-TEXT ·unpackUnsignedQ3_K(SB), NOSPLIT, $0-40
+TEXT ·unpackShiftedQ8_0(SB), NOSPLIT, $0-72
+column:
+	MOVQ w+24(FP), AX
+	MOVQ q+0(FP), CX
+	MOVQ scale+8(FP), DX
+	MOVQ low+16(FP), BX
+	MOVQ blocks+32(FP), SI
+
+blocks:
+	VPBROADCASTW (AX), X0
+	VCVTPH2PS    X0, Y0
+	VMOVD        X0, DI
+	MOVL         DI, (DX)
+	VMOVDQU      2(AX), Y0
+	VPXOR        c80808080<>+0(SB), Y0, Y0
+	VMOVDQU      Y0, (CX)
+	ADDQ         $0x00000022, AX
+	ADDQ         $0x00000020, CX
+	ADDQ         $0x00000004, DX
+	ADDQ         $0x00000004, BX
+	DECQ         SI
+	JNE          blocks
+	MOVQ         stride+48(FP), AX
+	MOVQ         stepQ+56(FP), CX
+	MOVQ         stepScale+64(FP), DX
+	ADDQ         AX, w+24(FP)
+	ADDQ         CX, q+0(FP)
+	ADDQ         DX, scale+8(FP)
+	ADDQ         DX, low+16(FP)
+	DECQ         columns+40(FP)
+	JNE          column
+	VZEROUPPER
+	RET
+
+SIXTEEN(c80808080, 0x80808080)
+
+// func unpackUnsignedQ3_K(q *int8, scale *float32, low *float32, w *byte, blocks int, columns int, stride int, stepQ int, stepScale int)
+// Requires: AVX, AVX2, F16C
+TEXT ·unpackUnsignedQ3_K(SB), NOSPLIT, $0-72
+column:
 	MOVQ w+24(FP), AX
 	MOVQ q+0(FP), CX
 	MOVQ scale+8(FP), DX
@@ -321,6 +311,15 @@ blocks:
 	ADDQ         $0x00000040, BX
 	DECQ         SI
 	JNE          blocks
+	MOVQ         stride+48(FP), AX
+	MOVQ         stepQ+56(FP), CX
+	MOVQ         stepScale+64(FP), DX
+	ADDQ         AX, w+24(FP)
+	ADDQ         CX, q+0(FP)
+	ADDQ         DX, scale+8(FP)
+	ADDQ         DX, low+16(FP)
+	DECQ         columns+40(FP)
+	JNE          column
 	VZEROUPPER
 	RET
 
@@ -331,9 +330,10 @@ SIXTEEN(c03030303, 0x03030303)
 SIXTEEN(c20202020, 0x20202020)
 SIXTEEN(c04040404, 0x04040404)
 
-// func unpackUnsignedQ6_K(q *int8, scale *float32, low *float32, w *byte, blocks int)
+// func unpackUnsignedQ6_K(q *int8, scale *float32, low *float32, w *byte, blocks int, columns int, stride int, stepQ int, stepScale int)
 // Requires: AVX, AVX2, F16C
-TEXT ·unpackUnsignedQ6_K(SB), NOSPLIT, $0-40
+TEXT ·unpackUnsignedQ6_K(SB), NOSPLIT, $0-72
+column:
 	MOVQ w+24(FP), AX
 	MOVQ q+0(FP), CX
 	MOVQ scale+8(FP), DX
@@ -427,14 +427,24 @@ blocks:
 	ADDQ         $0x00000040, BX
 	DECQ         SI
 	JNE          blocks
+	MOVQ         stride+48(FP), AX
+	MOVQ         stepQ+56(FP), CX
+	MOVQ         stepScale+64(FP), DX
+	ADDQ         AX, w+24(FP)
+	ADDQ         CX, q+0(FP)
+	ADDQ         DX, scale+8(FP)
+	ADDQ         DX, low+16(FP)
+	DECQ         columns+40(FP)
+	JNE          column
 	VZEROUPPER
 	RET
 
 SIXTEEN(c30303030, 0x30303030)
 
-// func unpackUnsignedQ8_K(q *int8, scale *float32, low *float32, w *byte, blocks int)
+// func unpackNibblesQ8_K(q *int8, scale *float32, low *float32, w *byte, blocks int, columns int, stride int, stepQ int, stepScale int)
 // Requires: AVX, AVX2
-TEXT ·unpackUnsignedQ8_K(SB), NOSPLIT, $0-40
+TEXT ·unpackNibblesQ8_K(SB), NOSPLIT, $0-72
+column:
 	MOVQ w+24(FP), AX
 	MOVQ q+0(FP), CX
 	MOVQ scale+8(FP), DX
@@ -506,12 +516,77 @@ blocks:
 	ADDQ         $0x00000020, BX
 	DECQ         SI
 	JNE          blocks
+	MOVQ         stride+48(FP), AX
+	MOVQ         stepQ+56(FP), CX
+	MOVQ         stepScale+64(FP), DX
+	ADDQ         AX, w+24(FP)
+	ADDQ         CX, q+0(FP)
+	ADDQ         DX, scale+8(FP)
+	ADDQ         DX, low+16(FP)
+	DECQ         columns+40(FP)
+	JNE          column
 	VZEROUPPER
 	RET
 
-// func unpackUnsignedIQ4_NL(q *int8, scale *float32, low *float32, w *byte, blocks int)
+// func unpackShiftedQ8_K(q *int8, scale *float32, low *float32, w *byte, blocks int, columns int, stride int, stepQ int, stepScale int)
+// Requires: AVX, AVX2
+TEXT ·unpackShiftedQ8_K(SB), NOSPLIT, $0-72
+column:
+	MOVQ w+24(FP), AX
+	MOVQ q+0(FP), CX
+	MOVQ scale+8(FP), DX
+	MOVQ low+16(FP), BX
+	MOVQ blocks+32(FP), SI
+
+blocks:
+	VBROADCASTSS (AX), Y0
+	VMOVUPS      Y0, (DX)
+	VMOVDQU      4(AX), Y0
+	VPXOR        c80808080<>+0(SB), Y0, Y0
+	VMOVDQU      Y0, (CX)
+	VMOVDQU      36(AX), Y0
+	VPXOR        c80808080<>+0(SB), Y0, Y0
+	VMOVDQU      Y0, 32(CX)
+	VMOVDQU      68(AX), Y0
+	VPXOR        c80808080<>+0(SB), Y0, Y0
+	VMOVDQU      Y0, 64(CX)
+	VMOVDQU      100(AX), Y0
+	VPXOR        c80808080<>+0(SB), Y0, Y0
+	VMOVDQU      Y0, 96(CX)
+	VMOVDQU      132(AX), Y0
+	VPXOR        c80808080<>+0(SB), Y0, Y0
+	VMOVDQU      Y0, 128(CX)
+	VMOVDQU      164(AX), Y0
+	VPXOR        c80808080<>+0(SB), Y0, Y0
+	VMOVDQU      Y0, 160(CX)
+	VMOVDQU      196(AX), Y0
+	VPXOR        c80808080<>+0(SB), Y0, Y0
+	VMOVDQU      Y0, 192(CX)
+	VMOVDQU      228(AX), Y0
+	VPXOR        c80808080<>+0(SB), Y0, Y0
+	VMOVDQU      Y0, 224(CX)
+	ADDQ         $0x00000124, AX
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x00000020, DX
+	ADDQ         $0x00000020, BX
+	DECQ         SI
+	JNE          blocks
+	MOVQ         stride+48(FP), AX
+	MOVQ         stepQ+56(FP), CX
+	MOVQ         stepScale+64(FP), DX
+	ADDQ         AX, w+24(FP)
+	ADDQ         CX, q+0(FP)
+	ADDQ         DX, scale+8(FP)
+	ADDQ         DX, low+16(FP)
+	DECQ         columns+40(FP)
+	JNE          column
+	VZEROUPPER
+	RET
+
+// func unpackNibblesIQ4_NL(q *int8, scale *float32, low *float32, w *byte, blocks int, columns int, stride int, stepQ int, stepScale int)
 // Requires: AVX, AVX2, F16C
-TEXT ·unpackUnsignedIQ4_NL(SB), NOSPLIT, $0-40
+TEXT ·unpackNibblesIQ4_NL(SB), NOSPLIT, $0-72
+column:
 	MOVQ w+24(FP), AX
 	MOVQ q+0(FP), CX
 	MOVQ scale+8(FP), DX
@@ -541,6 +616,15 @@ blocks:
 	ADDQ         $0x00000004, BX
 	DECQ         SI
 	JNE          blocks
+	MOVQ         stride+48(FP), AX
+	MOVQ         stepQ+56(FP), CX
+	MOVQ         stepScale+64(FP), DX
+	ADDQ         AX, w+24(FP)
+	ADDQ         CX, q+0(FP)
+	ADDQ         DX, scale+8(FP)
+	ADDQ         DX, low+16(FP)
+	DECQ         columns+40(FP)
+	JNE          column
 	VZEROUPPER
 	RET
 
@@ -548,9 +632,51 @@ DWORDS(iq4, 0, 0xbfad9881, 0xf6eaddcf, 0x26190d01, 0x71594535)
 DWORDS(iq4, 16, 0xbfad9881, 0xf6eaddcf, 0x26190d01, 0x71594535)
 GLOBL iq4<>(SB), RODATA|NOPTR, $32
 
-// func unpackUnsignedIQ4_XS(q *int8, scale *float32, low *float32, w *byte, blocks int)
+// func unpackShiftedIQ4_NL(q *int8, scale *float32, low *float32, w *byte, blocks int, columns int, stride int, stepQ int, stepScale int)
 // Requires: AVX, AVX2, F16C
-TEXT ·unpackUnsignedIQ4_XS(SB), NOSPLIT, $0-40
+TEXT ·unpackShiftedIQ4_NL(SB), NOSPLIT, $0-72
+column:
+	MOVQ w+24(FP), AX
+	MOVQ q+0(FP), CX
+	MOVQ scale+8(FP), DX
+	MOVQ low+16(FP), BX
+	MOVQ blocks+32(FP), SI
+
+blocks:
+	VPBROADCASTW (AX), X0
+	VCVTPH2PS    X0, Y0
+	VMOVD        X0, DI
+	MOVL         DI, (DX)
+	VMOVDQU      2(AX), X1
+	VPSRLW       $0x04, X1, X0
+	VINSERTI128  $0x01, X0, Y1, Y0
+	VPAND        c0f0f0f0f<>+0(SB), Y0, Y0
+	VMOVDQU      iq4<>+0(SB), Y2
+	VPSHUFB      Y0, Y2, Y2
+	VPXOR        c80808080<>+0(SB), Y2, Y2
+	VMOVDQU      Y2, (CX)
+	ADDQ         $0x00000012, AX
+	ADDQ         $0x00000020, CX
+	ADDQ         $0x00000004, DX
+	ADDQ         $0x00000004, BX
+	DECQ         SI
+	JNE          blocks
+	MOVQ         stride+48(FP), AX
+	MOVQ         stepQ+56(FP), CX
+	MOVQ         stepScale+64(FP), DX
+	ADDQ         AX, w+24(FP)
+	ADDQ         CX, q+0(FP)
+	ADDQ         DX, scale+8(FP)
+	ADDQ         DX, low+16(FP)
+	DECQ         columns+40(FP)
+	JNE          column
+	VZEROUPPER
+	RET
+
+// func unpackNibblesIQ4_XS(q *int8, scale *float32, low *float32, w *byte, blocks int, columns int, stride int, stepQ int, stepScale int)
+// Requires: AVX, AVX2, F16C
+TEXT ·unpackNibblesIQ4_XS(SB), NOSPLIT, $0-72
+column:
 	MOVQ w+24(FP), AX
 	MOVQ q+0(FP), CX
 	MOVQ scale+8(FP), DX
@@ -678,6 +804,15 @@ blocks:
 	ADDQ         $0x00000020, BX
 	DECQ         SI
 	JNE          blocks
+	MOVQ         stride+48(FP), AX
+	MOVQ         stepQ+56(FP), CX
+	MOVQ         stepScale+64(FP), DX
+	ADDQ         AX, w+24(FP)
+	ADDQ         CX, q+0(FP)
+	ADDQ         DX, scale+8(FP)
+	ADDQ         DX, low+16(FP)
+	DECQ         columns+40(FP)
+	JNE          column
 	VZEROUPPER
 	RET
 
@@ -693,9 +828,121 @@ SIXTEEN(c0000000f, 0x0000000f)
 SIXTEEN(c00000003, 0x00000003)
 SIXTEEN(c00000020, 0x00000020)
 
-// func unpackUnsignedMXFP4(q *int8, scale *float32, low *float32, w *byte, blocks int)
+// func unpackShiftedIQ4_XS(q *int8, scale *float32, low *float32, w *byte, blocks int, columns int, stride int, stepQ int, stepScale int)
+// Requires: AVX, AVX2, F16C
+TEXT ·unpackShiftedIQ4_XS(SB), NOSPLIT, $0-72
+column:
+	MOVQ w+24(FP), AX
+	MOVQ q+0(FP), CX
+	MOVQ scale+8(FP), DX
+	MOVQ low+16(FP), BX
+	MOVQ blocks+32(FP), SI
+
+blocks:
+	MOVL         4(AX), DI
+	MOVWLZX      2(AX), R8
+	VPBROADCASTW (AX), X0
+	VCVTPH2PS    X0, Y0
+	VMOVD        DI, X1
+	VPBROADCASTD X1, Y1
+	VMOVD        R8, X2
+	VPBROADCASTD X2, Y2
+	VPSRLVD      shiftsLow4_XS<>+0(SB), Y1, Y1
+	VPAND        c0000000f<>+0(SB), Y1, Y1
+	VPSRLVD      shiftsHigh4_XS<>+0(SB), Y2, Y2
+	VPAND        c00000003<>+0(SB), Y2, Y2
+	VPSLLD       $0x04, Y2, Y2
+	VPOR         Y2, Y1, Y1
+	VPSUBD       c00000020<>+0(SB), Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y0, Y1, Y1
+	VMOVUPS      Y1, (DX)
+	VMOVDQU      8(AX), X3
+	VPSRLW       $0x04, X3, X0
+	VINSERTI128  $0x01, X0, Y3, Y0
+	VPAND        c0f0f0f0f<>+0(SB), Y0, Y0
+	VMOVDQU      iq4<>+0(SB), Y1
+	VPSHUFB      Y0, Y1, Y1
+	VPXOR        c80808080<>+0(SB), Y1, Y1
+	VMOVDQU      Y1, (CX)
+	VMOVDQU      24(AX), X3
+	VPSRLW       $0x04, X3, X0
+	VINSERTI128  $0x01, X0, Y3, Y0
+	VPAND        c0f0f0f0f<>+0(SB), Y0, Y0
+	VMOVDQU      iq4<>+0(SB), Y1
+	VPSHUFB      Y0, Y1, Y1
+	VPXOR        c80808080<>+0(SB), Y1, Y1
+	VMOVDQU      Y1, 32(CX)
+	VMOVDQU      40(AX), X3
+	VPSRLW       $0x04, X3, X0
+	VINSERTI128  $0x01, X0, Y3, Y0
+	VPAND        c0f0f0f0f<>+0(SB), Y0, Y0
+	VMOVDQU      iq4<>+0(SB), Y1
+	VPSHUFB      Y0, Y1, Y1
+	VPXOR        c80808080<>+0(SB), Y1, Y1
+	VMOVDQU      Y1, 64(CX)
+	VMOVDQU      56(AX), X3
+	VPSRLW       $0x04, X3, X0
+	VINSERTI128  $0x01, X0, Y3, Y0
+	VPAND        c0f0f0f0f<>+0(SB), Y0, Y0
+	VMOVDQU      iq4<>+0(SB), Y1
+	VPSHUFB      Y0, Y1, Y1
+	VPXOR        c80808080<>+0(SB), Y1, Y1
+	VMOVDQU      Y1, 96(CX)
+	VMOVDQU      72(AX), X3
+	VPSRLW       $0x04, X3, X0
+	VINSERTI128  $0x01, X0, Y3, Y0
+	VPAND        c0f0f0f0f<>+0(SB), Y0, Y0
+	VMOVDQU      iq4<>+0(SB), Y1
+	VPSHUFB      Y0, Y1, Y1
+	VPXOR        c80808080<>+0(SB), Y1, Y1
+	VMOVDQU      Y1, 128(CX)
+	VMOVDQU      88(AX), X3
+	VPSRLW       $0x04, X3, X0
+	VINSERTI128  $0x01, X0, Y3, Y0
+	VPAND        c0f0f0f0f<>+0(SB), Y0, Y0
+	VMOVDQU      iq4<>+0(SB), Y1
+	VPSHUFB      Y0, Y1, Y1
+	VPXOR        c80808080<>+0(SB), Y1, Y1
+	VMOVDQU      Y1, 160(CX)
+	VMOVDQU      104(AX), X3
+	VPSRLW       $0x04, X3, X0
+	VINSERTI128  $0x01, X0, Y3, Y0
+	VPAND        c0f0f0f0f<>+0(SB), Y0, Y0
+	VMOVDQU      iq4<>+0(SB), Y1
+	VPSHUFB      Y0, Y1, Y1
+	VPXOR        c80808080<>+0(SB), Y1, Y1
+	VMOVDQU      Y1, 192(CX)
+	VMOVDQU      120(AX), X3
+	VPSRLW       $0x04, X3, X0
+	VINSERTI128  $0x01, X0, Y3, Y0
+	VPAND        c0f0f0f0f<>+0(SB), Y0, Y0
+	VMOVDQU      iq4<>+0(SB), Y1
+	VPSHUFB      Y0, Y1, Y1
+	VPXOR        c80808080<>+0(SB), Y1, Y1
+	VMOVDQU      Y1, 224(CX)
+	ADDQ         $0x00000088, AX
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x00000020, DX
+	ADDQ         $0x00000020, BX
+	DECQ         SI
+	JNE          blocks
+	MOVQ         stride+48(FP), AX
+	MOVQ         stepQ+56(FP), CX
+	MOVQ         stepScale+64(FP), DX
+	ADDQ         AX, w+24(FP)
+	ADDQ         CX, q+0(FP)
+	ADDQ         DX, scale+8(FP)
+	ADDQ         DX, low+16(FP)
+	DECQ         columns+40(FP)
+	JNE          column
+	VZEROUPPER
+	RET
+
+// func unpackUnsignedMXFP4(q *int8, scale *float32, low *float32, w *byte, blocks int, columns int, stride int, stepQ int, stepScale int)
 // Requires: AVX, AVX2, CMOV
-TEXT ·unpackUnsignedMXFP4(SB), NOSPLIT, $0-40
+TEXT ·unpackUnsignedMXFP4(SB), NOSPLIT, $0-72
+column:
 	MOVQ w+24(FP), AX
 	MOVQ q+0(FP), DX
 	MOVQ scale+8(FP), BX
@@ -726,6 +973,15 @@ blocks:
 	ADDQ        $0x00000004, SI
 	DECQ        DI
 	JNE         blocks
+	MOVQ        stride+48(FP), AX
+	MOVQ        stepQ+56(FP), DX
+	MOVQ        stepScale+64(FP), BX
+	ADDQ        AX, w+24(FP)
+	ADDQ        DX, q+0(FP)
+	ADDQ        BX, scale+8(FP)
+	ADDQ        BX, low+16(FP)
+	DECQ        columns+40(FP)
+	JNE         column
 	VZEROUPPER
 	RET
 
@@ -734,2032 +990,6 @@ DWORDS(fp4, 16, 0x03020100, 0x0c080604, 0xfdfeff00, 0xf4f8fafc)
 GLOBL fp4<>(SB), RODATA|NOPTR, $32
 
 SIXTEEN(c0c0c0c0c, 0x0c0c0c0c)
-
-// func integerWords16(room *byte, sums *int32, fours int, groups int, a *int8, b *int8, dx *float32, xs *float32, dw *float32, low *float32, c *float32, ldc int, resume int)
-// Requires: AVX, AVX2, FMA3
-TEXT ·integerWords16(SB), NOSPLIT, $0-104
-	MOVQ   room+0(FP), BX
-	MOVQ   fours+16(FP), R12
-	MOVQ   c+80(FP), SI
-	MOVQ   ldc+88(FP), R8
-	SHLQ   $0x02, R8
-	MOVQ   BX, AX
-	MOVQ   R12, CX
-	SHLQ   $0x02, CX
-	VXORPS Y0, Y0, Y0
-	CMPQ   resume+96(FP), $0x00
-	JEQ    fresh
-
-in:
-	VMOVUPS (SI), Y0
-	VMOVUPS Y0, (AX)
-	VMOVUPS 32(SI), Y0
-	VMOVUPS Y0, 32(AX)
-	ADDQ    R8, SI
-	ADDQ    $0x40, AX
-	DECQ    CX
-	JNE     in
-	JMP     begin
-
-fresh:
-	VMOVUPS Y0, (AX)
-	VMOVUPS Y0, 32(AX)
-	ADDQ    R8, SI
-	ADDQ    $0x40, AX
-	DECQ    CX
-	JNE     fresh
-
-begin:
-	MOVQ a+32(FP), SI
-	MOVQ b+40(FP), DX
-	MOVQ dx+48(FP), R8
-	MOVQ dw+64(FP), R9
-	MOVQ groups+24(FP), R11
-	MOVQ sums+8(FP), R10
-	SHLQ $0x04, R12
-
-group:
-	XORQ CX, CX
-	MOVQ BX, AX
-
-rows:
-	VPBROADCASTD (R10)(CX*1), Y0
-	VMOVDQA      Y0, Y1
-	VPBROADCASTD 4(R10)(CX*1), Y2
-	VMOVDQA      Y2, Y3
-	VPBROADCASTD 8(R10)(CX*1), Y4
-	VMOVDQA      Y4, Y5
-	VPBROADCASTD 12(R10)(CX*1), Y6
-	VMOVDQA      Y6, Y7
-	VMOVDQU      (DX), Y12
-	VMOVDQU      32(DX), Y13
-	ADD_QUAD16(0, 0, Y0, Y1, Y2, Y3)
-	ADD_QUAD16(2, 0, Y4, Y5, Y6, Y7)
-	VMOVDQU      64(DX), Y12
-	VMOVDQU      96(DX), Y13
-	ADD_QUAD16(0, 4, Y0, Y1, Y2, Y3)
-	ADD_QUAD16(2, 4, Y4, Y5, Y6, Y7)
-	VMOVDQU      128(DX), Y12
-	VMOVDQU      160(DX), Y13
-	ADD_QUAD16(0, 8, Y0, Y1, Y2, Y3)
-	ADD_QUAD16(2, 8, Y4, Y5, Y6, Y7)
-	VMOVDQU      192(DX), Y12
-	VMOVDQU      224(DX), Y13
-	ADD_QUAD16(0, 12, Y0, Y1, Y2, Y3)
-	ADD_QUAD16(2, 12, Y4, Y5, Y6, Y7)
-	VPMADDWD     c00010001<>+0(SB), Y0, Y0
-	VPMADDWD     c00010001<>+0(SB), Y1, Y1
-	VPMADDWD     c00010001<>+0(SB), Y2, Y2
-	VPMADDWD     c00010001<>+0(SB), Y3, Y3
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y5, Y5
-	VPMADDWD     c00010001<>+0(SB), Y6, Y6
-	VPMADDWD     c00010001<>+0(SB), Y7, Y7
-	VBROADCASTSS (R8)(CX*1), Y12
-	SCALE_HALF(Y0, 0, 0)
-	SCALE_HALF(Y1, 0, 1)
-	VBROADCASTSS 4(R8)(CX*1), Y12
-	SCALE_HALF(Y2, 1, 0)
-	SCALE_HALF(Y3, 1, 1)
-	VBROADCASTSS 8(R8)(CX*1), Y12
-	SCALE_HALF(Y4, 2, 0)
-	SCALE_HALF(Y5, 2, 1)
-	VBROADCASTSS 12(R8)(CX*1), Y12
-	SCALE_HALF(Y6, 3, 0)
-	SCALE_HALF(Y7, 3, 1)
-	ADDQ         $0x10, CX
-	ADDQ         $0x00000100, AX
-	CMPQ         CX, R12
-	JNE          rows
-	ADDQ         $0x00000100, SI
-	ADDQ         $0x00000100, DX
-	ADDQ         $0x40, R8
-	ADDQ         $0x40, R9
-	ADDQ         $0x40, R10
-	DECQ         R11
-	JNE          group
-	SHRQ         $0x04, R12
-	MOVQ         c+80(FP), SI
-	MOVQ         ldc+88(FP), R8
-	SHLQ         $0x02, R8
-	MOVQ         BX, AX
-	MOVQ         R12, CX
-	SHLQ         $0x02, CX
-
-out:
-	VMOVUPS (AX), Y0
-	VMOVUPS Y0, (SI)
-	VMOVUPS 32(AX), Y0
-	VMOVUPS Y0, 32(SI)
-	ADDQ    R8, SI
-	ADDQ    $0x40, AX
-	DECQ    CX
-	JNE     out
-	VZEROUPPER
-	RET
-
-SIXTEEN(c00010001, 0x00010001)
-
-// func fewWords16(sums *int32, halves int, groups int, a *int8, b *int8, lda int, step int, dx *float32, xs *float32, dw *float32, low *float32, c *float32, resume int)
-// Requires: AVX, AVX2, FMA3
-TEXT ·fewWords16(SB), NOSPLIT, $0-104
-	MOVQ lda+40(FP), DX
-	LEAQ (DX)(DX*2), BX
-	XORQ R11, R11
-
-rows:
-	XORQ R12, R12
-
-half:
-	MOVQ    a+24(FP), AX
-	MOVQ    R11, CX
-	SHRQ    $0x02, CX
-	IMULQ   DX, CX
-	ADDQ    CX, AX
-	MOVQ    b+32(FP), CX
-	ADDQ    R12, CX
-	MOVQ    dx+56(FP), SI
-	ADDQ    R11, SI
-	MOVQ    dw+72(FP), DI
-	ADDQ    R12, DI
-	MOVQ    sums+0(FP), R9
-	ADDQ    R12, R9
-	MOVQ    c+88(FP), R10
-	MOVQ    R11, R8
-	SHLQ    $0x04, R8
-	ADDQ    R8, R10
-	ADDQ    R12, R10
-	MOVQ    groups+16(FP), R8
-	VXORPS  Y0, Y0, Y0
-	VXORPS  Y1, Y1, Y1
-	VXORPS  Y2, Y2, Y2
-	VXORPS  Y3, Y3, Y3
-	CMPQ    resume+96(FP), $0x00
-	JEQ     group
-	VMOVUPS (R10), Y0
-	VMOVUPS 64(R10), Y1
-	VMOVUPS 128(R10), Y2
-	VMOVUPS 192(R10), Y3
-
-group:
-	VMOVDQU      (R9), Y4
-	VMOVDQU      (R9), Y5
-	VMOVDQU      (R9), Y6
-	VMOVDQU      (R9), Y7
-	VMOVDQU      (CX), Y8
-	VPBROADCASTD (AX), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y4, Y4
-	VPBROADCASTD (AX)(DX*1), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y5, Y5
-	VPBROADCASTD (AX)(DX*2), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y6, Y6
-	VPBROADCASTD (AX)(BX*1), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y7, Y7
-	VMOVDQU      64(CX), Y8
-	VPBROADCASTD 4(AX), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y4, Y4
-	VPBROADCASTD 4(AX)(DX*1), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y5, Y5
-	VPBROADCASTD 4(AX)(DX*2), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y6, Y6
-	VPBROADCASTD 4(AX)(BX*1), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y7, Y7
-	VMOVDQU      128(CX), Y8
-	VPBROADCASTD 8(AX), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y4, Y4
-	VPBROADCASTD 8(AX)(DX*1), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y5, Y5
-	VPBROADCASTD 8(AX)(DX*2), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y6, Y6
-	VPBROADCASTD 8(AX)(BX*1), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y7, Y7
-	VMOVDQU      192(CX), Y8
-	VPBROADCASTD 12(AX), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y4, Y4
-	VPBROADCASTD 12(AX)(DX*1), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y5, Y5
-	VPBROADCASTD 12(AX)(DX*2), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y6, Y6
-	VPBROADCASTD 12(AX)(BX*1), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y7, Y7
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y5, Y5
-	VPMADDWD     c00010001<>+0(SB), Y6, Y6
-	VPMADDWD     c00010001<>+0(SB), Y7, Y7
-	VMOVDQU      (DI), Y8
-	VBROADCASTSS (SI), Y9
-	VCVTDQ2PS    Y4, Y4
-	VMULPS       Y8, Y9, Y9
-	VFMADD231PS  Y9, Y4, Y0
-	VBROADCASTSS 4(SI), Y4
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y8, Y4, Y4
-	VFMADD231PS  Y4, Y5, Y1
-	VBROADCASTSS 8(SI), Y4
-	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y8, Y4, Y4
-	VFMADD231PS  Y4, Y6, Y2
-	VBROADCASTSS 12(SI), Y4
-	VCVTDQ2PS    Y7, Y7
-	VMULPS       Y8, Y4, Y4
-	VFMADD231PS  Y4, Y7, Y3
-	ADDQ         step+48(FP), AX
-	ADDQ         $0x00000100, CX
-	ADDQ         $0x40, SI
-	ADDQ         $0x40, DI
-	ADDQ         $0x40, R9
-	DECQ         R8
-	JNE          group
-	VMOVUPS      Y0, (R10)
-	VMOVUPS      Y1, 64(R10)
-	VMOVUPS      Y2, 128(R10)
-	VMOVUPS      Y3, 192(R10)
-	MOVQ         halves+8(FP), R8
-	SHLQ         $0x05, R8
-	ADDQ         $0x20, R12
-	CMPQ         R12, R8
-	JNE          half
-	ADDQ         $0x10, R11
-	CMPQ         R11, $0x40
-	JNE          rows
-	VZEROUPPER
-	RET
-
-// func integerWords16Low(room *byte, sums *int32, fours int, groups int, a *int8, b *int8, dx *float32, xs *float32, dw *float32, low *float32, c *float32, ldc int, resume int)
-// Requires: AVX, AVX2, FMA3
-TEXT ·integerWords16Low(SB), NOSPLIT, $0-104
-	MOVQ   room+0(FP), BX
-	MOVQ   fours+16(FP), R12
-	MOVQ   c+80(FP), SI
-	MOVQ   ldc+88(FP), R8
-	SHLQ   $0x02, R8
-	MOVQ   BX, AX
-	MOVQ   R12, CX
-	SHLQ   $0x02, CX
-	VXORPS Y0, Y0, Y0
-	CMPQ   resume+96(FP), $0x00
-	JEQ    fresh
-
-in:
-	VMOVUPS (SI), Y0
-	VMOVUPS Y0, (AX)
-	VMOVUPS 32(SI), Y0
-	VMOVUPS Y0, 32(AX)
-	ADDQ    R8, SI
-	ADDQ    $0x40, AX
-	DECQ    CX
-	JNE     in
-	JMP     begin
-
-fresh:
-	VMOVUPS Y0, (AX)
-	VMOVUPS Y0, 32(AX)
-	ADDQ    R8, SI
-	ADDQ    $0x40, AX
-	DECQ    CX
-	JNE     fresh
-
-begin:
-	MOVQ a+32(FP), SI
-	MOVQ b+40(FP), DX
-	MOVQ dx+48(FP), R8
-	MOVQ dw+64(FP), R9
-	MOVQ groups+24(FP), R11
-	MOVQ xs+56(FP), R13
-	MOVQ low+72(FP), DI
-	SHLQ $0x04, R12
-
-group:
-	XORQ CX, CX
-	MOVQ BX, AX
-
-rows:
-	VMOVDQU      (DX), Y12
-	VMOVDQU      32(DX), Y13
-	SET_QUAD16(0, Y0, Y1, Y2, Y3)
-	SET_QUAD16(2, Y4, Y5, Y6, Y7)
-	VMOVDQU      64(DX), Y12
-	VMOVDQU      96(DX), Y13
-	ADD_QUAD16(0, 4, Y0, Y1, Y2, Y3)
-	ADD_QUAD16(2, 4, Y4, Y5, Y6, Y7)
-	VMOVDQU      128(DX), Y12
-	VMOVDQU      160(DX), Y13
-	ADD_QUAD16(0, 8, Y0, Y1, Y2, Y3)
-	ADD_QUAD16(2, 8, Y4, Y5, Y6, Y7)
-	VMOVDQU      192(DX), Y12
-	VMOVDQU      224(DX), Y13
-	ADD_QUAD16(0, 12, Y0, Y1, Y2, Y3)
-	ADD_QUAD16(2, 12, Y4, Y5, Y6, Y7)
-	VPMADDWD     c00010001<>+0(SB), Y0, Y0
-	VPMADDWD     c00010001<>+0(SB), Y1, Y1
-	VPMADDWD     c00010001<>+0(SB), Y2, Y2
-	VPMADDWD     c00010001<>+0(SB), Y3, Y3
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y5, Y5
-	VPMADDWD     c00010001<>+0(SB), Y6, Y6
-	VPMADDWD     c00010001<>+0(SB), Y7, Y7
-	VBROADCASTSS (R8)(CX*1), Y12
-	VBROADCASTSS (R13)(CX*1), Y13
-	SCALE_HALF_LOW(Y0, 0, 0)
-	SCALE_HALF_LOW(Y1, 0, 1)
-	VBROADCASTSS 4(R8)(CX*1), Y12
-	VBROADCASTSS 4(R13)(CX*1), Y13
-	SCALE_HALF_LOW(Y2, 1, 0)
-	SCALE_HALF_LOW(Y3, 1, 1)
-	VBROADCASTSS 8(R8)(CX*1), Y12
-	VBROADCASTSS 8(R13)(CX*1), Y13
-	SCALE_HALF_LOW(Y4, 2, 0)
-	SCALE_HALF_LOW(Y5, 2, 1)
-	VBROADCASTSS 12(R8)(CX*1), Y12
-	VBROADCASTSS 12(R13)(CX*1), Y13
-	SCALE_HALF_LOW(Y6, 3, 0)
-	SCALE_HALF_LOW(Y7, 3, 1)
-	ADDQ         $0x10, CX
-	ADDQ         $0x00000100, AX
-	CMPQ         CX, R12
-	JNE          rows
-	ADDQ         $0x00000100, SI
-	ADDQ         $0x00000100, DX
-	ADDQ         $0x40, R8
-	ADDQ         $0x40, R9
-	ADDQ         $0x40, R13
-	ADDQ         $0x40, DI
-	DECQ         R11
-	JNE          group
-	SHRQ         $0x04, R12
-	MOVQ         c+80(FP), SI
-	MOVQ         ldc+88(FP), R8
-	SHLQ         $0x02, R8
-	MOVQ         BX, AX
-	MOVQ         R12, CX
-	SHLQ         $0x02, CX
-
-out:
-	VMOVUPS (AX), Y0
-	VMOVUPS Y0, (SI)
-	VMOVUPS 32(AX), Y0
-	VMOVUPS Y0, 32(SI)
-	ADDQ    R8, SI
-	ADDQ    $0x40, AX
-	DECQ    CX
-	JNE     out
-	VZEROUPPER
-	RET
-
-// func fewWords16Low(sums *int32, halves int, groups int, a *int8, b *int8, lda int, step int, dx *float32, xs *float32, dw *float32, low *float32, c *float32, resume int)
-// Requires: AVX, AVX2, FMA3
-TEXT ·fewWords16Low(SB), NOSPLIT, $0-104
-	MOVQ lda+40(FP), DX
-	LEAQ (DX)(DX*2), BX
-	XORQ R12, R12
-
-rows:
-	XORQ R13, R13
-
-half:
-	MOVQ    a+24(FP), AX
-	MOVQ    R12, CX
-	SHRQ    $0x02, CX
-	IMULQ   DX, CX
-	ADDQ    CX, AX
-	MOVQ    b+32(FP), CX
-	ADDQ    R13, CX
-	MOVQ    dx+56(FP), SI
-	ADDQ    R12, SI
-	MOVQ    dw+72(FP), DI
-	ADDQ    R13, DI
-	MOVQ    xs+64(FP), R9
-	ADDQ    R12, R9
-	MOVQ    low+80(FP), R10
-	ADDQ    R13, R10
-	MOVQ    c+88(FP), R11
-	MOVQ    R12, R8
-	SHLQ    $0x04, R8
-	ADDQ    R8, R11
-	ADDQ    R13, R11
-	MOVQ    groups+16(FP), R8
-	VXORPS  Y0, Y0, Y0
-	VXORPS  Y1, Y1, Y1
-	VXORPS  Y2, Y2, Y2
-	VXORPS  Y3, Y3, Y3
-	CMPQ    resume+96(FP), $0x00
-	JEQ     group
-	VMOVUPS (R11), Y0
-	VMOVUPS 64(R11), Y1
-	VMOVUPS 128(R11), Y2
-	VMOVUPS 192(R11), Y3
-
-group:
-	VMOVDQU      (CX), Y7
-	VPBROADCASTD (AX), Y4
-	VPMADDUBSW   Y7, Y4, Y4
-	VPBROADCASTD (AX)(DX*1), Y5
-	VPMADDUBSW   Y7, Y5, Y5
-	VPBROADCASTD (AX)(DX*2), Y6
-	VPMADDUBSW   Y7, Y6, Y6
-	VPBROADCASTD (AX)(BX*1), Y8
-	VPMADDUBSW   Y7, Y8, Y7
-	VMOVDQU      64(CX), Y8
-	VPBROADCASTD 4(AX), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y4, Y4
-	VPBROADCASTD 4(AX)(DX*1), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y5, Y5
-	VPBROADCASTD 4(AX)(DX*2), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y6, Y6
-	VPBROADCASTD 4(AX)(BX*1), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y7, Y7
-	VMOVDQU      128(CX), Y8
-	VPBROADCASTD 8(AX), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y4, Y4
-	VPBROADCASTD 8(AX)(DX*1), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y5, Y5
-	VPBROADCASTD 8(AX)(DX*2), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y6, Y6
-	VPBROADCASTD 8(AX)(BX*1), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y7, Y7
-	VMOVDQU      192(CX), Y8
-	VPBROADCASTD 12(AX), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y4, Y4
-	VPBROADCASTD 12(AX)(DX*1), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y5, Y5
-	VPBROADCASTD 12(AX)(DX*2), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y6, Y6
-	VPBROADCASTD 12(AX)(BX*1), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y7, Y7
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y5, Y5
-	VPMADDWD     c00010001<>+0(SB), Y6, Y6
-	VPMADDWD     c00010001<>+0(SB), Y7, Y7
-	VMOVDQU      (DI), Y8
-	VBROADCASTSS (SI), Y9
-	VCVTDQ2PS    Y4, Y4
-	VMULPS       Y8, Y9, Y9
-	VFMADD231PS  Y9, Y4, Y0
-	VBROADCASTSS 4(SI), Y4
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y8, Y4, Y4
-	VFMADD231PS  Y4, Y5, Y1
-	VBROADCASTSS 8(SI), Y4
-	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y8, Y4, Y4
-	VFMADD231PS  Y4, Y6, Y2
-	VBROADCASTSS 12(SI), Y4
-	VCVTDQ2PS    Y7, Y7
-	VMULPS       Y8, Y4, Y4
-	VFMADD231PS  Y4, Y7, Y3
-	VMOVDQU      (R10), Y4
-	VBROADCASTSS (R9), Y5
-	VFNMADD231PS Y4, Y5, Y0
-	VBROADCASTSS 4(R9), Y5
-	VFNMADD231PS Y4, Y5, Y1
-	VBROADCASTSS 8(R9), Y5
-	VFNMADD231PS Y4, Y5, Y2
-	VBROADCASTSS 12(R9), Y5
-	VFNMADD231PS Y4, Y5, Y3
-	ADDQ         step+48(FP), AX
-	ADDQ         $0x00000100, CX
-	ADDQ         $0x40, SI
-	ADDQ         $0x40, DI
-	ADDQ         $0x40, R9
-	ADDQ         $0x40, R10
-	DECQ         R8
-	JNE          group
-	VMOVUPS      Y0, (R11)
-	VMOVUPS      Y1, 64(R11)
-	VMOVUPS      Y2, 128(R11)
-	VMOVUPS      Y3, 192(R11)
-	MOVQ         halves+8(FP), R8
-	SHLQ         $0x05, R8
-	ADDQ         $0x20, R13
-	CMPQ         R13, R8
-	JNE          half
-	ADDQ         $0x10, R12
-	CMPQ         R12, $0x40
-	JNE          rows
-	VZEROUPPER
-	RET
-
-// func integerWords32(room *byte, sums *int32, fours int, groups int, a *int8, b *int8, dx *float32, xs *float32, dw *float32, low *float32, c *float32, ldc int, resume int)
-// Requires: AVX, AVX2, FMA3
-TEXT ·integerWords32(SB), NOSPLIT, $0-104
-	MOVQ   room+0(FP), BX
-	MOVQ   fours+16(FP), R12
-	MOVQ   c+80(FP), SI
-	MOVQ   ldc+88(FP), R8
-	SHLQ   $0x02, R8
-	MOVQ   BX, AX
-	MOVQ   R12, CX
-	SHLQ   $0x02, CX
-	VXORPS Y0, Y0, Y0
-	CMPQ   resume+96(FP), $0x00
-	JEQ    fresh
-
-in:
-	VMOVUPS (SI), Y0
-	VMOVUPS Y0, (AX)
-	VMOVUPS 32(SI), Y0
-	VMOVUPS Y0, 32(AX)
-	ADDQ    R8, SI
-	ADDQ    $0x40, AX
-	DECQ    CX
-	JNE     in
-	JMP     begin
-
-fresh:
-	VMOVUPS Y0, (AX)
-	VMOVUPS Y0, 32(AX)
-	ADDQ    R8, SI
-	ADDQ    $0x40, AX
-	DECQ    CX
-	JNE     fresh
-
-begin:
-	MOVQ a+32(FP), SI
-	MOVQ b+40(FP), DX
-	MOVQ dx+48(FP), R8
-	MOVQ dw+64(FP), R9
-	MOVQ groups+24(FP), R11
-	MOVQ sums+8(FP), R10
-	SHLQ $0x04, R12
-
-group:
-	XORQ CX, CX
-	MOVQ BX, AX
-
-rows:
-	VPBROADCASTD (R10)(CX*1), Y0
-	VMOVDQA      Y0, Y1
-	VPBROADCASTD 4(R10)(CX*1), Y2
-	VMOVDQA      Y2, Y3
-	VPBROADCASTD 8(R10)(CX*1), Y4
-	VMOVDQA      Y4, Y5
-	VPBROADCASTD 12(R10)(CX*1), Y6
-	VMOVDQA      Y6, Y7
-	VMOVDQU      (DX), Y12
-	VMOVDQU      32(DX), Y13
-	ADD_QUAD32(0, 0, Y0, Y1, Y2, Y3)
-	ADD_QUAD32(2, 0, Y4, Y5, Y6, Y7)
-	VMOVDQU      64(DX), Y12
-	VMOVDQU      96(DX), Y13
-	ADD_QUAD32(0, 4, Y0, Y1, Y2, Y3)
-	ADD_QUAD32(2, 4, Y4, Y5, Y6, Y7)
-	VMOVDQU      128(DX), Y12
-	VMOVDQU      160(DX), Y13
-	ADD_QUAD32(0, 8, Y0, Y1, Y2, Y3)
-	ADD_QUAD32(2, 8, Y4, Y5, Y6, Y7)
-	VMOVDQU      192(DX), Y12
-	VMOVDQU      224(DX), Y13
-	ADD_QUAD32(0, 12, Y0, Y1, Y2, Y3)
-	ADD_QUAD32(2, 12, Y4, Y5, Y6, Y7)
-	VMOVDQU      256(DX), Y12
-	VMOVDQU      288(DX), Y13
-	ADD_QUAD32(0, 16, Y0, Y1, Y2, Y3)
-	ADD_QUAD32(2, 16, Y4, Y5, Y6, Y7)
-	VMOVDQU      320(DX), Y12
-	VMOVDQU      352(DX), Y13
-	ADD_QUAD32(0, 20, Y0, Y1, Y2, Y3)
-	ADD_QUAD32(2, 20, Y4, Y5, Y6, Y7)
-	VMOVDQU      384(DX), Y12
-	VMOVDQU      416(DX), Y13
-	ADD_QUAD32(0, 24, Y0, Y1, Y2, Y3)
-	ADD_QUAD32(2, 24, Y4, Y5, Y6, Y7)
-	VMOVDQU      448(DX), Y12
-	VMOVDQU      480(DX), Y13
-	ADD_QUAD32(0, 28, Y0, Y1, Y2, Y3)
-	ADD_QUAD32(2, 28, Y4, Y5, Y6, Y7)
-	VPMADDWD     c00010001<>+0(SB), Y0, Y0
-	VPMADDWD     c00010001<>+0(SB), Y1, Y1
-	VPMADDWD     c00010001<>+0(SB), Y2, Y2
-	VPMADDWD     c00010001<>+0(SB), Y3, Y3
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y5, Y5
-	VPMADDWD     c00010001<>+0(SB), Y6, Y6
-	VPMADDWD     c00010001<>+0(SB), Y7, Y7
-	VBROADCASTSS (R8)(CX*1), Y12
-	SCALE_HALF(Y0, 0, 0)
-	SCALE_HALF(Y1, 0, 1)
-	VBROADCASTSS 4(R8)(CX*1), Y12
-	SCALE_HALF(Y2, 1, 0)
-	SCALE_HALF(Y3, 1, 1)
-	VBROADCASTSS 8(R8)(CX*1), Y12
-	SCALE_HALF(Y4, 2, 0)
-	SCALE_HALF(Y5, 2, 1)
-	VBROADCASTSS 12(R8)(CX*1), Y12
-	SCALE_HALF(Y6, 3, 0)
-	SCALE_HALF(Y7, 3, 1)
-	ADDQ         $0x10, CX
-	ADDQ         $0x00000100, AX
-	CMPQ         CX, R12
-	JNE          rows
-	ADDQ         $0x00000200, SI
-	ADDQ         $0x00000200, DX
-	ADDQ         $0x40, R8
-	ADDQ         $0x40, R9
-	ADDQ         $0x40, R10
-	DECQ         R11
-	JNE          group
-	SHRQ         $0x04, R12
-	MOVQ         c+80(FP), SI
-	MOVQ         ldc+88(FP), R8
-	SHLQ         $0x02, R8
-	MOVQ         BX, AX
-	MOVQ         R12, CX
-	SHLQ         $0x02, CX
-
-out:
-	VMOVUPS (AX), Y0
-	VMOVUPS Y0, (SI)
-	VMOVUPS 32(AX), Y0
-	VMOVUPS Y0, 32(SI)
-	ADDQ    R8, SI
-	ADDQ    $0x40, AX
-	DECQ    CX
-	JNE     out
-	VZEROUPPER
-	RET
-
-// func fewWords32(sums *int32, halves int, groups int, a *int8, b *int8, lda int, step int, dx *float32, xs *float32, dw *float32, low *float32, c *float32, resume int)
-// Requires: AVX, AVX2, FMA3
-TEXT ·fewWords32(SB), NOSPLIT, $0-104
-	MOVQ lda+40(FP), DX
-	LEAQ (DX)(DX*2), BX
-	XORQ R11, R11
-
-rows:
-	XORQ R12, R12
-
-half:
-	MOVQ    a+24(FP), AX
-	MOVQ    R11, CX
-	SHRQ    $0x02, CX
-	IMULQ   DX, CX
-	ADDQ    CX, AX
-	MOVQ    b+32(FP), CX
-	ADDQ    R12, CX
-	MOVQ    dx+56(FP), SI
-	ADDQ    R11, SI
-	MOVQ    dw+72(FP), DI
-	ADDQ    R12, DI
-	MOVQ    sums+0(FP), R9
-	ADDQ    R12, R9
-	MOVQ    c+88(FP), R10
-	MOVQ    R11, R8
-	SHLQ    $0x04, R8
-	ADDQ    R8, R10
-	ADDQ    R12, R10
-	MOVQ    groups+16(FP), R8
-	VXORPS  Y0, Y0, Y0
-	VXORPS  Y1, Y1, Y1
-	VXORPS  Y2, Y2, Y2
-	VXORPS  Y3, Y3, Y3
-	CMPQ    resume+96(FP), $0x00
-	JEQ     group
-	VMOVUPS (R10), Y0
-	VMOVUPS 64(R10), Y1
-	VMOVUPS 128(R10), Y2
-	VMOVUPS 192(R10), Y3
-
-group:
-	VMOVDQU      (R9), Y4
-	VMOVDQU      (R9), Y5
-	VMOVDQU      (R9), Y6
-	VMOVDQU      (R9), Y7
-	VMOVDQU      (CX), Y8
-	VPBROADCASTD (AX), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y4, Y4
-	VPBROADCASTD (AX)(DX*1), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y5, Y5
-	VPBROADCASTD (AX)(DX*2), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y6, Y6
-	VPBROADCASTD (AX)(BX*1), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y7, Y7
-	VMOVDQU      64(CX), Y8
-	VPBROADCASTD 4(AX), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y4, Y4
-	VPBROADCASTD 4(AX)(DX*1), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y5, Y5
-	VPBROADCASTD 4(AX)(DX*2), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y6, Y6
-	VPBROADCASTD 4(AX)(BX*1), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y7, Y7
-	VMOVDQU      128(CX), Y8
-	VPBROADCASTD 8(AX), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y4, Y4
-	VPBROADCASTD 8(AX)(DX*1), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y5, Y5
-	VPBROADCASTD 8(AX)(DX*2), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y6, Y6
-	VPBROADCASTD 8(AX)(BX*1), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y7, Y7
-	VMOVDQU      192(CX), Y8
-	VPBROADCASTD 12(AX), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y4, Y4
-	VPBROADCASTD 12(AX)(DX*1), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y5, Y5
-	VPBROADCASTD 12(AX)(DX*2), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y6, Y6
-	VPBROADCASTD 12(AX)(BX*1), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y7, Y7
-	VMOVDQU      256(CX), Y8
-	VPBROADCASTD 16(AX), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y4, Y4
-	VPBROADCASTD 16(AX)(DX*1), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y5, Y5
-	VPBROADCASTD 16(AX)(DX*2), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y6, Y6
-	VPBROADCASTD 16(AX)(BX*1), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y7, Y7
-	VMOVDQU      320(CX), Y8
-	VPBROADCASTD 20(AX), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y4, Y4
-	VPBROADCASTD 20(AX)(DX*1), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y5, Y5
-	VPBROADCASTD 20(AX)(DX*2), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y6, Y6
-	VPBROADCASTD 20(AX)(BX*1), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y7, Y7
-	VMOVDQU      384(CX), Y8
-	VPBROADCASTD 24(AX), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y4, Y4
-	VPBROADCASTD 24(AX)(DX*1), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y5, Y5
-	VPBROADCASTD 24(AX)(DX*2), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y6, Y6
-	VPBROADCASTD 24(AX)(BX*1), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y7, Y7
-	VMOVDQU      448(CX), Y8
-	VPBROADCASTD 28(AX), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y4, Y4
-	VPBROADCASTD 28(AX)(DX*1), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y5, Y5
-	VPBROADCASTD 28(AX)(DX*2), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y6, Y6
-	VPBROADCASTD 28(AX)(BX*1), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y7, Y7
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y5, Y5
-	VPMADDWD     c00010001<>+0(SB), Y6, Y6
-	VPMADDWD     c00010001<>+0(SB), Y7, Y7
-	VMOVDQU      (DI), Y8
-	VBROADCASTSS (SI), Y9
-	VCVTDQ2PS    Y4, Y4
-	VMULPS       Y8, Y9, Y9
-	VFMADD231PS  Y9, Y4, Y0
-	VBROADCASTSS 4(SI), Y4
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y8, Y4, Y4
-	VFMADD231PS  Y4, Y5, Y1
-	VBROADCASTSS 8(SI), Y4
-	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y8, Y4, Y4
-	VFMADD231PS  Y4, Y6, Y2
-	VBROADCASTSS 12(SI), Y4
-	VCVTDQ2PS    Y7, Y7
-	VMULPS       Y8, Y4, Y4
-	VFMADD231PS  Y4, Y7, Y3
-	ADDQ         step+48(FP), AX
-	ADDQ         $0x00000200, CX
-	ADDQ         $0x40, SI
-	ADDQ         $0x40, DI
-	ADDQ         $0x40, R9
-	DECQ         R8
-	JNE          group
-	VMOVUPS      Y0, (R10)
-	VMOVUPS      Y1, 64(R10)
-	VMOVUPS      Y2, 128(R10)
-	VMOVUPS      Y3, 192(R10)
-	MOVQ         halves+8(FP), R8
-	SHLQ         $0x05, R8
-	ADDQ         $0x20, R12
-	CMPQ         R12, R8
-	JNE          half
-	ADDQ         $0x10, R11
-	CMPQ         R11, $0x40
-	JNE          rows
-	VZEROUPPER
-	RET
-
-// func integerWords32Low(room *byte, sums *int32, fours int, groups int, a *int8, b *int8, dx *float32, xs *float32, dw *float32, low *float32, c *float32, ldc int, resume int)
-// Requires: AVX, AVX2, FMA3
-TEXT ·integerWords32Low(SB), NOSPLIT, $0-104
-	MOVQ   room+0(FP), BX
-	MOVQ   fours+16(FP), R12
-	MOVQ   c+80(FP), SI
-	MOVQ   ldc+88(FP), R8
-	SHLQ   $0x02, R8
-	MOVQ   BX, AX
-	MOVQ   R12, CX
-	SHLQ   $0x02, CX
-	VXORPS Y0, Y0, Y0
-	CMPQ   resume+96(FP), $0x00
-	JEQ    fresh
-
-in:
-	VMOVUPS (SI), Y0
-	VMOVUPS Y0, (AX)
-	VMOVUPS 32(SI), Y0
-	VMOVUPS Y0, 32(AX)
-	ADDQ    R8, SI
-	ADDQ    $0x40, AX
-	DECQ    CX
-	JNE     in
-	JMP     begin
-
-fresh:
-	VMOVUPS Y0, (AX)
-	VMOVUPS Y0, 32(AX)
-	ADDQ    R8, SI
-	ADDQ    $0x40, AX
-	DECQ    CX
-	JNE     fresh
-
-begin:
-	MOVQ a+32(FP), SI
-	MOVQ b+40(FP), DX
-	MOVQ dx+48(FP), R8
-	MOVQ dw+64(FP), R9
-	MOVQ groups+24(FP), R11
-	MOVQ xs+56(FP), R13
-	MOVQ low+72(FP), DI
-	SHLQ $0x04, R12
-
-group:
-	XORQ CX, CX
-	MOVQ BX, AX
-
-rows:
-	VMOVDQU      (DX), Y12
-	VMOVDQU      32(DX), Y13
-	SET_QUAD32(0, 0, Y0, Y1, Y2, Y3)
-	SET_QUAD32(2, 0, Y4, Y5, Y6, Y7)
-	VMOVDQU      64(DX), Y12
-	VMOVDQU      96(DX), Y13
-	ADD_QUAD32(0, 4, Y0, Y1, Y2, Y3)
-	ADD_QUAD32(2, 4, Y4, Y5, Y6, Y7)
-	VMOVDQU      128(DX), Y12
-	VMOVDQU      160(DX), Y13
-	ADD_QUAD32(0, 8, Y0, Y1, Y2, Y3)
-	ADD_QUAD32(2, 8, Y4, Y5, Y6, Y7)
-	VMOVDQU      192(DX), Y12
-	VMOVDQU      224(DX), Y13
-	ADD_QUAD32(0, 12, Y0, Y1, Y2, Y3)
-	ADD_QUAD32(2, 12, Y4, Y5, Y6, Y7)
-	VMOVDQU      256(DX), Y12
-	VMOVDQU      288(DX), Y13
-	ADD_QUAD32(0, 16, Y0, Y1, Y2, Y3)
-	ADD_QUAD32(2, 16, Y4, Y5, Y6, Y7)
-	VMOVDQU      320(DX), Y12
-	VMOVDQU      352(DX), Y13
-	ADD_QUAD32(0, 20, Y0, Y1, Y2, Y3)
-	ADD_QUAD32(2, 20, Y4, Y5, Y6, Y7)
-	VMOVDQU      384(DX), Y12
-	VMOVDQU      416(DX), Y13
-	ADD_QUAD32(0, 24, Y0, Y1, Y2, Y3)
-	ADD_QUAD32(2, 24, Y4, Y5, Y6, Y7)
-	VMOVDQU      448(DX), Y12
-	VMOVDQU      480(DX), Y13
-	ADD_QUAD32(0, 28, Y0, Y1, Y2, Y3)
-	ADD_QUAD32(2, 28, Y4, Y5, Y6, Y7)
-	VPMADDWD     c00010001<>+0(SB), Y0, Y0
-	VPMADDWD     c00010001<>+0(SB), Y1, Y1
-	VPMADDWD     c00010001<>+0(SB), Y2, Y2
-	VPMADDWD     c00010001<>+0(SB), Y3, Y3
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y5, Y5
-	VPMADDWD     c00010001<>+0(SB), Y6, Y6
-	VPMADDWD     c00010001<>+0(SB), Y7, Y7
-	VBROADCASTSS (R8)(CX*1), Y12
-	VBROADCASTSS (R13)(CX*1), Y13
-	SCALE_HALF_LOW(Y0, 0, 0)
-	SCALE_HALF_LOW(Y1, 0, 1)
-	VBROADCASTSS 4(R8)(CX*1), Y12
-	VBROADCASTSS 4(R13)(CX*1), Y13
-	SCALE_HALF_LOW(Y2, 1, 0)
-	SCALE_HALF_LOW(Y3, 1, 1)
-	VBROADCASTSS 8(R8)(CX*1), Y12
-	VBROADCASTSS 8(R13)(CX*1), Y13
-	SCALE_HALF_LOW(Y4, 2, 0)
-	SCALE_HALF_LOW(Y5, 2, 1)
-	VBROADCASTSS 12(R8)(CX*1), Y12
-	VBROADCASTSS 12(R13)(CX*1), Y13
-	SCALE_HALF_LOW(Y6, 3, 0)
-	SCALE_HALF_LOW(Y7, 3, 1)
-	ADDQ         $0x10, CX
-	ADDQ         $0x00000100, AX
-	CMPQ         CX, R12
-	JNE          rows
-	ADDQ         $0x00000200, SI
-	ADDQ         $0x00000200, DX
-	ADDQ         $0x40, R8
-	ADDQ         $0x40, R9
-	ADDQ         $0x40, R13
-	ADDQ         $0x40, DI
-	DECQ         R11
-	JNE          group
-	SHRQ         $0x04, R12
-	MOVQ         c+80(FP), SI
-	MOVQ         ldc+88(FP), R8
-	SHLQ         $0x02, R8
-	MOVQ         BX, AX
-	MOVQ         R12, CX
-	SHLQ         $0x02, CX
-
-out:
-	VMOVUPS (AX), Y0
-	VMOVUPS Y0, (SI)
-	VMOVUPS 32(AX), Y0
-	VMOVUPS Y0, 32(SI)
-	ADDQ    R8, SI
-	ADDQ    $0x40, AX
-	DECQ    CX
-	JNE     out
-	VZEROUPPER
-	RET
-
-// func fewWords32Low(sums *int32, halves int, groups int, a *int8, b *int8, lda int, step int, dx *float32, xs *float32, dw *float32, low *float32, c *float32, resume int)
-// Requires: AVX, AVX2, FMA3
-TEXT ·fewWords32Low(SB), NOSPLIT, $0-104
-	MOVQ lda+40(FP), DX
-	LEAQ (DX)(DX*2), BX
-	XORQ R12, R12
-
-rows:
-	XORQ R13, R13
-
-half:
-	MOVQ    a+24(FP), AX
-	MOVQ    R12, CX
-	SHRQ    $0x02, CX
-	IMULQ   DX, CX
-	ADDQ    CX, AX
-	MOVQ    b+32(FP), CX
-	ADDQ    R13, CX
-	MOVQ    dx+56(FP), SI
-	ADDQ    R12, SI
-	MOVQ    dw+72(FP), DI
-	ADDQ    R13, DI
-	MOVQ    xs+64(FP), R9
-	ADDQ    R12, R9
-	MOVQ    low+80(FP), R10
-	ADDQ    R13, R10
-	MOVQ    c+88(FP), R11
-	MOVQ    R12, R8
-	SHLQ    $0x04, R8
-	ADDQ    R8, R11
-	ADDQ    R13, R11
-	MOVQ    groups+16(FP), R8
-	VXORPS  Y0, Y0, Y0
-	VXORPS  Y1, Y1, Y1
-	VXORPS  Y2, Y2, Y2
-	VXORPS  Y3, Y3, Y3
-	CMPQ    resume+96(FP), $0x00
-	JEQ     group
-	VMOVUPS (R11), Y0
-	VMOVUPS 64(R11), Y1
-	VMOVUPS 128(R11), Y2
-	VMOVUPS 192(R11), Y3
-
-group:
-	VMOVDQU      (CX), Y7
-	VPBROADCASTD (AX), Y4
-	VPMADDUBSW   Y7, Y4, Y4
-	VPBROADCASTD (AX)(DX*1), Y5
-	VPMADDUBSW   Y7, Y5, Y5
-	VPBROADCASTD (AX)(DX*2), Y6
-	VPMADDUBSW   Y7, Y6, Y6
-	VPBROADCASTD (AX)(BX*1), Y8
-	VPMADDUBSW   Y7, Y8, Y7
-	VMOVDQU      64(CX), Y8
-	VPBROADCASTD 4(AX), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y4, Y4
-	VPBROADCASTD 4(AX)(DX*1), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y5, Y5
-	VPBROADCASTD 4(AX)(DX*2), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y6, Y6
-	VPBROADCASTD 4(AX)(BX*1), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y7, Y7
-	VMOVDQU      128(CX), Y8
-	VPBROADCASTD 8(AX), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y4, Y4
-	VPBROADCASTD 8(AX)(DX*1), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y5, Y5
-	VPBROADCASTD 8(AX)(DX*2), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y6, Y6
-	VPBROADCASTD 8(AX)(BX*1), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y7, Y7
-	VMOVDQU      192(CX), Y8
-	VPBROADCASTD 12(AX), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y4, Y4
-	VPBROADCASTD 12(AX)(DX*1), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y5, Y5
-	VPBROADCASTD 12(AX)(DX*2), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y6, Y6
-	VPBROADCASTD 12(AX)(BX*1), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y7, Y7
-	VMOVDQU      256(CX), Y8
-	VPBROADCASTD 16(AX), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y4, Y4
-	VPBROADCASTD 16(AX)(DX*1), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y5, Y5
-	VPBROADCASTD 16(AX)(DX*2), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y6, Y6
-	VPBROADCASTD 16(AX)(BX*1), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y7, Y7
-	VMOVDQU      320(CX), Y8
-	VPBROADCASTD 20(AX), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y4, Y4
-	VPBROADCASTD 20(AX)(DX*1), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y5, Y5
-	VPBROADCASTD 20(AX)(DX*2), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y6, Y6
-	VPBROADCASTD 20(AX)(BX*1), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y7, Y7
-	VMOVDQU      384(CX), Y8
-	VPBROADCASTD 24(AX), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y4, Y4
-	VPBROADCASTD 24(AX)(DX*1), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y5, Y5
-	VPBROADCASTD 24(AX)(DX*2), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y6, Y6
-	VPBROADCASTD 24(AX)(BX*1), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y7, Y7
-	VMOVDQU      448(CX), Y8
-	VPBROADCASTD 28(AX), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y4, Y4
-	VPBROADCASTD 28(AX)(DX*1), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y5, Y5
-	VPBROADCASTD 28(AX)(DX*2), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y6, Y6
-	VPBROADCASTD 28(AX)(BX*1), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y7, Y7
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y5, Y5
-	VPMADDWD     c00010001<>+0(SB), Y6, Y6
-	VPMADDWD     c00010001<>+0(SB), Y7, Y7
-	VMOVDQU      (DI), Y8
-	VBROADCASTSS (SI), Y9
-	VCVTDQ2PS    Y4, Y4
-	VMULPS       Y8, Y9, Y9
-	VFMADD231PS  Y9, Y4, Y0
-	VBROADCASTSS 4(SI), Y4
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y8, Y4, Y4
-	VFMADD231PS  Y4, Y5, Y1
-	VBROADCASTSS 8(SI), Y4
-	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y8, Y4, Y4
-	VFMADD231PS  Y4, Y6, Y2
-	VBROADCASTSS 12(SI), Y4
-	VCVTDQ2PS    Y7, Y7
-	VMULPS       Y8, Y4, Y4
-	VFMADD231PS  Y4, Y7, Y3
-	VMOVDQU      (R10), Y4
-	VBROADCASTSS (R9), Y5
-	VFNMADD231PS Y4, Y5, Y0
-	VBROADCASTSS 4(R9), Y5
-	VFNMADD231PS Y4, Y5, Y1
-	VBROADCASTSS 8(R9), Y5
-	VFNMADD231PS Y4, Y5, Y2
-	VBROADCASTSS 12(R9), Y5
-	VFNMADD231PS Y4, Y5, Y3
-	ADDQ         step+48(FP), AX
-	ADDQ         $0x00000200, CX
-	ADDQ         $0x40, SI
-	ADDQ         $0x40, DI
-	ADDQ         $0x40, R9
-	ADDQ         $0x40, R10
-	DECQ         R8
-	JNE          group
-	VMOVUPS      Y0, (R11)
-	VMOVUPS      Y1, 64(R11)
-	VMOVUPS      Y2, 128(R11)
-	VMOVUPS      Y3, 192(R11)
-	MOVQ         halves+8(FP), R8
-	SHLQ         $0x05, R8
-	ADDQ         $0x20, R13
-	CMPQ         R13, R8
-	JNE          half
-	ADDQ         $0x10, R12
-	CMPQ         R12, $0x40
-	JNE          rows
-	VZEROUPPER
-	RET
-
-// func integerWords32Fives(room *byte, sums *int32, fours int, groups int, a *int8, b *int8, dx *float32, xs *float32, dw *float32, low *float32, c *float32, ldc int, resume int)
-// Requires: AVX, AVX2, FMA3
-TEXT ·integerWords32Fives(SB), NOSPLIT, $0-104
-	MOVQ   room+0(FP), BX
-	MOVQ   fours+16(FP), R12
-	MOVQ   c+80(FP), SI
-	MOVQ   ldc+88(FP), R8
-	SHLQ   $0x02, R8
-	MOVQ   BX, AX
-	MOVQ   R12, CX
-	SHLQ   $0x02, CX
-	VXORPS Y0, Y0, Y0
-	CMPQ   resume+96(FP), $0x00
-	JEQ    fresh
-
-in:
-	VMOVUPS (SI), Y0
-	VMOVUPS Y0, (AX)
-	VMOVUPS 32(SI), Y0
-	VMOVUPS Y0, 32(AX)
-	ADDQ    R8, SI
-	ADDQ    $0x40, AX
-	DECQ    CX
-	JNE     in
-	JMP     begin
-
-fresh:
-	VMOVUPS Y0, (AX)
-	VMOVUPS Y0, 32(AX)
-	ADDQ    R8, SI
-	ADDQ    $0x40, AX
-	DECQ    CX
-	JNE     fresh
-
-begin:
-	MOVQ a+32(FP), SI
-	MOVQ b+40(FP), DX
-	MOVQ dx+48(FP), R8
-	MOVQ dw+64(FP), R9
-	MOVQ groups+24(FP), R11
-	MOVQ xs+56(FP), R13
-	MOVQ low+72(FP), DI
-	SHLQ $0x04, R12
-
-group:
-	XORQ CX, CX
-	MOVQ BX, AX
-
-rows:
-	VMOVDQU      (DX), Y12
-	VMOVDQU      32(DX), Y13
-	SET_QUAD32(0, 0, Y0, Y1, Y2, Y3)
-	SET_QUAD32(2, 0, Y4, Y5, Y6, Y7)
-	VMOVDQU      64(DX), Y12
-	VMOVDQU      96(DX), Y13
-	ADD_QUAD32(0, 4, Y0, Y1, Y2, Y3)
-	ADD_QUAD32(2, 4, Y4, Y5, Y6, Y7)
-	VMOVDQU      128(DX), Y12
-	VMOVDQU      160(DX), Y13
-	ADD_QUAD32(0, 8, Y0, Y1, Y2, Y3)
-	ADD_QUAD32(2, 8, Y4, Y5, Y6, Y7)
-	VMOVDQU      192(DX), Y12
-	VMOVDQU      224(DX), Y13
-	ADD_QUAD32(0, 12, Y0, Y1, Y2, Y3)
-	ADD_QUAD32(2, 12, Y4, Y5, Y6, Y7)
-	INTEGERWORDS32FIVES_SUM0(Y0, 0)
-	INTEGERWORDS32FIVES_SUM0(Y1, 1)
-	INTEGERWORDS32FIVES_SUM0(Y2, 2)
-	INTEGERWORDS32FIVES_SUM0(Y3, 3)
-	INTEGERWORDS32FIVES_SUM0(Y4, 4)
-	INTEGERWORDS32FIVES_SUM0(Y5, 5)
-	INTEGERWORDS32FIVES_SUM0(Y6, 6)
-	INTEGERWORDS32FIVES_SUM0(Y7, 7)
-	VMOVDQU      256(DX), Y12
-	VMOVDQU      288(DX), Y13
-	SET_QUAD32(0, 16, Y0, Y1, Y2, Y3)
-	SET_QUAD32(2, 16, Y4, Y5, Y6, Y7)
-	VMOVDQU      320(DX), Y12
-	VMOVDQU      352(DX), Y13
-	ADD_QUAD32(0, 20, Y0, Y1, Y2, Y3)
-	ADD_QUAD32(2, 20, Y4, Y5, Y6, Y7)
-	VMOVDQU      384(DX), Y12
-	VMOVDQU      416(DX), Y13
-	ADD_QUAD32(0, 24, Y0, Y1, Y2, Y3)
-	ADD_QUAD32(2, 24, Y4, Y5, Y6, Y7)
-	VMOVDQU      448(DX), Y12
-	VMOVDQU      480(DX), Y13
-	ADD_QUAD32(0, 28, Y0, Y1, Y2, Y3)
-	ADD_QUAD32(2, 28, Y4, Y5, Y6, Y7)
-	INTEGERWORDS32FIVES_SUM1(Y0, 0)
-	INTEGERWORDS32FIVES_SUM1(Y1, 1)
-	INTEGERWORDS32FIVES_SUM1(Y2, 2)
-	INTEGERWORDS32FIVES_SUM1(Y3, 3)
-	INTEGERWORDS32FIVES_SUM1(Y4, 4)
-	INTEGERWORDS32FIVES_SUM1(Y5, 5)
-	INTEGERWORDS32FIVES_SUM1(Y6, 6)
-	INTEGERWORDS32FIVES_SUM1(Y7, 7)
-	VBROADCASTSS (R8)(CX*1), Y12
-	VBROADCASTSS (R13)(CX*1), Y13
-	SCALE_HALF_LOW(Y0, 0, 0)
-	SCALE_HALF_LOW(Y1, 0, 1)
-	VBROADCASTSS 4(R8)(CX*1), Y12
-	VBROADCASTSS 4(R13)(CX*1), Y13
-	SCALE_HALF_LOW(Y2, 1, 0)
-	SCALE_HALF_LOW(Y3, 1, 1)
-	VBROADCASTSS 8(R8)(CX*1), Y12
-	VBROADCASTSS 8(R13)(CX*1), Y13
-	SCALE_HALF_LOW(Y4, 2, 0)
-	SCALE_HALF_LOW(Y5, 2, 1)
-	VBROADCASTSS 12(R8)(CX*1), Y12
-	VBROADCASTSS 12(R13)(CX*1), Y13
-	SCALE_HALF_LOW(Y6, 3, 0)
-	SCALE_HALF_LOW(Y7, 3, 1)
-	ADDQ         $0x10, CX
-	ADDQ         $0x00000100, AX
-	CMPQ         CX, R12
-	JNE          rows
-	ADDQ         $0x00000200, SI
-	ADDQ         $0x00000200, DX
-	ADDQ         $0x40, R8
-	ADDQ         $0x40, R9
-	ADDQ         $0x40, R13
-	ADDQ         $0x40, DI
-	DECQ         R11
-	JNE          group
-	SHRQ         $0x04, R12
-	MOVQ         c+80(FP), SI
-	MOVQ         ldc+88(FP), R8
-	SHLQ         $0x02, R8
-	MOVQ         BX, AX
-	MOVQ         R12, CX
-	SHLQ         $0x02, CX
-
-out:
-	VMOVUPS (AX), Y0
-	VMOVUPS Y0, (SI)
-	VMOVUPS 32(AX), Y0
-	VMOVUPS Y0, 32(SI)
-	ADDQ    R8, SI
-	ADDQ    $0x40, AX
-	DECQ    CX
-	JNE     out
-	VZEROUPPER
-	RET
-
-// func fewWords32Fives(sums *int32, halves int, groups int, a *int8, b *int8, lda int, step int, dx *float32, xs *float32, dw *float32, low *float32, c *float32, resume int)
-// Requires: AVX, AVX2, FMA3
-TEXT ·fewWords32Fives(SB), NOSPLIT, $0-104
-	MOVQ lda+40(FP), DX
-	LEAQ (DX)(DX*2), BX
-	XORQ R12, R12
-
-rows:
-	XORQ R13, R13
-
-half:
-	MOVQ    a+24(FP), AX
-	MOVQ    R12, CX
-	SHRQ    $0x02, CX
-	IMULQ   DX, CX
-	ADDQ    CX, AX
-	MOVQ    b+32(FP), CX
-	ADDQ    R13, CX
-	MOVQ    dx+56(FP), SI
-	ADDQ    R12, SI
-	MOVQ    dw+72(FP), DI
-	ADDQ    R13, DI
-	MOVQ    xs+64(FP), R9
-	ADDQ    R12, R9
-	MOVQ    low+80(FP), R10
-	ADDQ    R13, R10
-	MOVQ    c+88(FP), R11
-	MOVQ    R12, R8
-	SHLQ    $0x04, R8
-	ADDQ    R8, R11
-	ADDQ    R13, R11
-	MOVQ    groups+16(FP), R8
-	VXORPS  Y0, Y0, Y0
-	VXORPS  Y1, Y1, Y1
-	VXORPS  Y2, Y2, Y2
-	VXORPS  Y3, Y3, Y3
-	CMPQ    resume+96(FP), $0x00
-	JEQ     group
-	VMOVUPS (R11), Y0
-	VMOVUPS 64(R11), Y1
-	VMOVUPS 128(R11), Y2
-	VMOVUPS 192(R11), Y3
-
-group:
-	VMOVDQU      (CX), Y7
-	VPBROADCASTD (AX), Y4
-	VPMADDUBSW   Y7, Y4, Y4
-	VPBROADCASTD (AX)(DX*1), Y5
-	VPMADDUBSW   Y7, Y5, Y5
-	VPBROADCASTD (AX)(DX*2), Y6
-	VPMADDUBSW   Y7, Y6, Y6
-	VPBROADCASTD (AX)(BX*1), Y8
-	VPMADDUBSW   Y7, Y8, Y7
-	VMOVDQU      64(CX), Y8
-	VPBROADCASTD 4(AX), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y4, Y4
-	VPBROADCASTD 4(AX)(DX*1), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y5, Y5
-	VPBROADCASTD 4(AX)(DX*2), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y6, Y6
-	VPBROADCASTD 4(AX)(BX*1), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y7, Y7
-	VMOVDQU      128(CX), Y8
-	VPBROADCASTD 8(AX), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y4, Y4
-	VPBROADCASTD 8(AX)(DX*1), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y5, Y5
-	VPBROADCASTD 8(AX)(DX*2), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y6, Y6
-	VPBROADCASTD 8(AX)(BX*1), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y7, Y7
-	VMOVDQU      192(CX), Y8
-	VPBROADCASTD 12(AX), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y4, Y4
-	VPBROADCASTD 12(AX)(DX*1), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y5, Y5
-	VPBROADCASTD 12(AX)(DX*2), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y6, Y6
-	VPBROADCASTD 12(AX)(BX*1), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y7, Y7
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y5, Y5
-	VPMADDWD     c00010001<>+0(SB), Y6, Y6
-	VPMADDWD     c00010001<>+0(SB), Y7, Y7
-	VMOVDQU      256(CX), Y11
-	VPBROADCASTD 16(AX), Y8
-	VPMADDUBSW   Y11, Y8, Y8
-	VPBROADCASTD 16(AX)(DX*1), Y9
-	VPMADDUBSW   Y11, Y9, Y9
-	VPBROADCASTD 16(AX)(DX*2), Y10
-	VPMADDUBSW   Y11, Y10, Y10
-	VPBROADCASTD 16(AX)(BX*1), Y12
-	VPMADDUBSW   Y11, Y12, Y11
-	VMOVDQU      320(CX), Y12
-	VPBROADCASTD 20(AX), Y13
-	VPMADDUBSW   Y12, Y13, Y13
-	VPADDW       Y13, Y8, Y8
-	VPBROADCASTD 20(AX)(DX*1), Y13
-	VPMADDUBSW   Y12, Y13, Y13
-	VPADDW       Y13, Y9, Y9
-	VPBROADCASTD 20(AX)(DX*2), Y13
-	VPMADDUBSW   Y12, Y13, Y13
-	VPADDW       Y13, Y10, Y10
-	VPBROADCASTD 20(AX)(BX*1), Y13
-	VPMADDUBSW   Y12, Y13, Y13
-	VPADDW       Y13, Y11, Y11
-	VMOVDQU      384(CX), Y12
-	VPBROADCASTD 24(AX), Y13
-	VPMADDUBSW   Y12, Y13, Y13
-	VPADDW       Y13, Y8, Y8
-	VPBROADCASTD 24(AX)(DX*1), Y13
-	VPMADDUBSW   Y12, Y13, Y13
-	VPADDW       Y13, Y9, Y9
-	VPBROADCASTD 24(AX)(DX*2), Y13
-	VPMADDUBSW   Y12, Y13, Y13
-	VPADDW       Y13, Y10, Y10
-	VPBROADCASTD 24(AX)(BX*1), Y13
-	VPMADDUBSW   Y12, Y13, Y13
-	VPADDW       Y13, Y11, Y11
-	VMOVDQU      448(CX), Y12
-	VPBROADCASTD 28(AX), Y13
-	VPMADDUBSW   Y12, Y13, Y13
-	VPADDW       Y13, Y8, Y8
-	VPBROADCASTD 28(AX)(DX*1), Y13
-	VPMADDUBSW   Y12, Y13, Y13
-	VPADDW       Y13, Y9, Y9
-	VPBROADCASTD 28(AX)(DX*2), Y13
-	VPMADDUBSW   Y12, Y13, Y13
-	VPADDW       Y13, Y10, Y10
-	VPBROADCASTD 28(AX)(BX*1), Y13
-	VPMADDUBSW   Y12, Y13, Y13
-	VPADDW       Y13, Y11, Y11
-	VPMADDWD     c00010001<>+0(SB), Y8, Y8
-	VPADDD       Y4, Y8, Y8
-	VPMADDWD     c00010001<>+0(SB), Y9, Y9
-	VPADDD       Y5, Y9, Y9
-	VPMADDWD     c00010001<>+0(SB), Y10, Y10
-	VPADDD       Y6, Y10, Y10
-	VPMADDWD     c00010001<>+0(SB), Y11, Y11
-	VPADDD       Y7, Y11, Y11
-	VMOVDQU      (DI), Y4
-	VBROADCASTSS (SI), Y5
-	VCVTDQ2PS    Y8, Y8
-	VMULPS       Y4, Y5, Y5
-	VFMADD231PS  Y5, Y8, Y0
-	VBROADCASTSS 4(SI), Y5
-	VCVTDQ2PS    Y9, Y9
-	VMULPS       Y4, Y5, Y5
-	VFMADD231PS  Y5, Y9, Y1
-	VBROADCASTSS 8(SI), Y5
-	VCVTDQ2PS    Y10, Y10
-	VMULPS       Y4, Y5, Y5
-	VFMADD231PS  Y5, Y10, Y2
-	VBROADCASTSS 12(SI), Y5
-	VCVTDQ2PS    Y11, Y11
-	VMULPS       Y4, Y5, Y5
-	VFMADD231PS  Y5, Y11, Y3
-	VMOVDQU      (R10), Y4
-	VBROADCASTSS (R9), Y5
-	VFNMADD231PS Y4, Y5, Y0
-	VBROADCASTSS 4(R9), Y5
-	VFNMADD231PS Y4, Y5, Y1
-	VBROADCASTSS 8(R9), Y5
-	VFNMADD231PS Y4, Y5, Y2
-	VBROADCASTSS 12(R9), Y5
-	VFNMADD231PS Y4, Y5, Y3
-	ADDQ         step+48(FP), AX
-	ADDQ         $0x00000200, CX
-	ADDQ         $0x40, SI
-	ADDQ         $0x40, DI
-	ADDQ         $0x40, R9
-	ADDQ         $0x40, R10
-	DECQ         R8
-	JNE          group
-	VMOVUPS      Y0, (R11)
-	VMOVUPS      Y1, 64(R11)
-	VMOVUPS      Y2, 128(R11)
-	VMOVUPS      Y3, 192(R11)
-	MOVQ         halves+8(FP), R8
-	SHLQ         $0x05, R8
-	ADDQ         $0x20, R13
-	CMPQ         R13, R8
-	JNE          half
-	ADDQ         $0x10, R12
-	CMPQ         R12, $0x40
-	JNE          rows
-	VZEROUPPER
-	RET
-
-// func integerWords32Nibbles(room *byte, sums *int32, fours int, groups int, a *int8, b *int8, dx *float32, xs *float32, dw *float32, low *float32, c *float32, ldc int, resume int)
-// Requires: AVX, AVX2, FMA3
-TEXT ·integerWords32Nibbles(SB), NOSPLIT, $0-104
-	MOVQ   room+0(FP), BX
-	MOVQ   fours+16(FP), R12
-	MOVQ   c+80(FP), SI
-	MOVQ   ldc+88(FP), R8
-	SHLQ   $0x02, R8
-	MOVQ   BX, AX
-	MOVQ   R12, CX
-	SHLQ   $0x02, CX
-	VXORPS Y0, Y0, Y0
-	CMPQ   resume+96(FP), $0x00
-	JEQ    fresh
-
-in:
-	VMOVUPS (SI), Y0
-	VMOVUPS Y0, (AX)
-	VMOVUPS 32(SI), Y0
-	VMOVUPS Y0, 32(AX)
-	ADDQ    R8, SI
-	ADDQ    $0x40, AX
-	DECQ    CX
-	JNE     in
-	JMP     begin
-
-fresh:
-	VMOVUPS Y0, (AX)
-	VMOVUPS Y0, 32(AX)
-	ADDQ    R8, SI
-	ADDQ    $0x40, AX
-	DECQ    CX
-	JNE     fresh
-
-begin:
-	MOVQ a+32(FP), SI
-	MOVQ b+40(FP), DX
-	MOVQ dx+48(FP), R8
-	MOVQ dw+64(FP), R9
-	MOVQ groups+24(FP), R11
-	MOVQ sums+8(FP), R10
-	SHLQ $0x04, R12
-
-group:
-	XORQ CX, CX
-	MOVQ BX, AX
-
-rows:
-	VMOVDQU      (DX), Y12
-	VMOVDQU      32(DX), Y13
-	SET_QUAD32(0, 0, Y0, Y1, Y2, Y3)
-	SET_QUAD32(2, 0, Y4, Y5, Y6, Y7)
-	VMOVDQU      64(DX), Y12
-	VMOVDQU      96(DX), Y13
-	ADD_QUAD32(0, 4, Y0, Y1, Y2, Y3)
-	ADD_QUAD32(2, 4, Y4, Y5, Y6, Y7)
-	VMOVDQU      128(DX), Y12
-	VMOVDQU      160(DX), Y13
-	ADD_QUAD32(0, 8, Y0, Y1, Y2, Y3)
-	ADD_QUAD32(2, 8, Y4, Y5, Y6, Y7)
-	VMOVDQU      192(DX), Y12
-	VMOVDQU      224(DX), Y13
-	ADD_QUAD32(0, 12, Y0, Y1, Y2, Y3)
-	ADD_QUAD32(2, 12, Y4, Y5, Y6, Y7)
-	VMOVDQU      256(DX), Y12
-	VMOVDQU      288(DX), Y13
-	ADD_QUAD32(0, 16, Y0, Y1, Y2, Y3)
-	ADD_QUAD32(2, 16, Y4, Y5, Y6, Y7)
-	VMOVDQU      320(DX), Y12
-	VMOVDQU      352(DX), Y13
-	ADD_QUAD32(0, 20, Y0, Y1, Y2, Y3)
-	ADD_QUAD32(2, 20, Y4, Y5, Y6, Y7)
-	VMOVDQU      384(DX), Y12
-	VMOVDQU      416(DX), Y13
-	ADD_QUAD32(0, 24, Y0, Y1, Y2, Y3)
-	ADD_QUAD32(2, 24, Y4, Y5, Y6, Y7)
-	VMOVDQU      448(DX), Y12
-	VMOVDQU      480(DX), Y13
-	ADD_QUAD32(0, 28, Y0, Y1, Y2, Y3)
-	ADD_QUAD32(2, 28, Y4, Y5, Y6, Y7)
-	INTEGERWORDS32NIBBLES_SUM0(Y0, 0)
-	INTEGERWORDS32NIBBLES_SUM0(Y1, 1)
-	INTEGERWORDS32NIBBLES_SUM0(Y2, 2)
-	INTEGERWORDS32NIBBLES_SUM0(Y3, 3)
-	INTEGERWORDS32NIBBLES_SUM0(Y4, 4)
-	INTEGERWORDS32NIBBLES_SUM0(Y5, 5)
-	INTEGERWORDS32NIBBLES_SUM0(Y6, 6)
-	INTEGERWORDS32NIBBLES_SUM0(Y7, 7)
-	VPBROADCASTD (R10)(CX*1), Y0
-	VMOVDQA      Y0, Y1
-	VPBROADCASTD 4(R10)(CX*1), Y2
-	VMOVDQA      Y2, Y3
-	VPBROADCASTD 8(R10)(CX*1), Y4
-	VMOVDQA      Y4, Y5
-	VPBROADCASTD 12(R10)(CX*1), Y6
-	VMOVDQA      Y6, Y7
-	VMOVDQU      512(DX), Y12
-	VMOVDQU      544(DX), Y13
-	ADD_QUAD32(0, 0, Y0, Y1, Y2, Y3)
-	ADD_QUAD32(2, 0, Y4, Y5, Y6, Y7)
-	VMOVDQU      576(DX), Y12
-	VMOVDQU      608(DX), Y13
-	ADD_QUAD32(0, 4, Y0, Y1, Y2, Y3)
-	ADD_QUAD32(2, 4, Y4, Y5, Y6, Y7)
-	VMOVDQU      640(DX), Y12
-	VMOVDQU      672(DX), Y13
-	ADD_QUAD32(0, 8, Y0, Y1, Y2, Y3)
-	ADD_QUAD32(2, 8, Y4, Y5, Y6, Y7)
-	VMOVDQU      704(DX), Y12
-	VMOVDQU      736(DX), Y13
-	ADD_QUAD32(0, 12, Y0, Y1, Y2, Y3)
-	ADD_QUAD32(2, 12, Y4, Y5, Y6, Y7)
-	VMOVDQU      768(DX), Y12
-	VMOVDQU      800(DX), Y13
-	ADD_QUAD32(0, 16, Y0, Y1, Y2, Y3)
-	ADD_QUAD32(2, 16, Y4, Y5, Y6, Y7)
-	VMOVDQU      832(DX), Y12
-	VMOVDQU      864(DX), Y13
-	ADD_QUAD32(0, 20, Y0, Y1, Y2, Y3)
-	ADD_QUAD32(2, 20, Y4, Y5, Y6, Y7)
-	VMOVDQU      896(DX), Y12
-	VMOVDQU      928(DX), Y13
-	ADD_QUAD32(0, 24, Y0, Y1, Y2, Y3)
-	ADD_QUAD32(2, 24, Y4, Y5, Y6, Y7)
-	VMOVDQU      960(DX), Y12
-	VMOVDQU      992(DX), Y13
-	ADD_QUAD32(0, 28, Y0, Y1, Y2, Y3)
-	ADD_QUAD32(2, 28, Y4, Y5, Y6, Y7)
-	INTEGERWORDS32NIBBLES_SUM1(Y0, 0)
-	INTEGERWORDS32NIBBLES_SUM1(Y1, 1)
-	INTEGERWORDS32NIBBLES_SUM1(Y2, 2)
-	INTEGERWORDS32NIBBLES_SUM1(Y3, 3)
-	INTEGERWORDS32NIBBLES_SUM1(Y4, 4)
-	INTEGERWORDS32NIBBLES_SUM1(Y5, 5)
-	INTEGERWORDS32NIBBLES_SUM1(Y6, 6)
-	INTEGERWORDS32NIBBLES_SUM1(Y7, 7)
-	VBROADCASTSS (R8)(CX*1), Y12
-	SCALE_HALF(Y0, 0, 0)
-	SCALE_HALF(Y1, 0, 1)
-	VBROADCASTSS 4(R8)(CX*1), Y12
-	SCALE_HALF(Y2, 1, 0)
-	SCALE_HALF(Y3, 1, 1)
-	VBROADCASTSS 8(R8)(CX*1), Y12
-	SCALE_HALF(Y4, 2, 0)
-	SCALE_HALF(Y5, 2, 1)
-	VBROADCASTSS 12(R8)(CX*1), Y12
-	SCALE_HALF(Y6, 3, 0)
-	SCALE_HALF(Y7, 3, 1)
-	ADDQ         $0x10, CX
-	ADDQ         $0x00000100, AX
-	CMPQ         CX, R12
-	JNE          rows
-	ADDQ         $0x00000200, SI
-	ADDQ         $0x00000400, DX
-	ADDQ         $0x40, R8
-	ADDQ         $0x40, R9
-	ADDQ         $0x40, R10
-	DECQ         R11
-	JNE          group
-	SHRQ         $0x04, R12
-	MOVQ         c+80(FP), SI
-	MOVQ         ldc+88(FP), R8
-	SHLQ         $0x02, R8
-	MOVQ         BX, AX
-	MOVQ         R12, CX
-	SHLQ         $0x02, CX
-
-out:
-	VMOVUPS (AX), Y0
-	VMOVUPS Y0, (SI)
-	VMOVUPS 32(AX), Y0
-	VMOVUPS Y0, 32(SI)
-	ADDQ    R8, SI
-	ADDQ    $0x40, AX
-	DECQ    CX
-	JNE     out
-	VZEROUPPER
-	RET
-
-SIXTEEN(c00100010, 0x00100010)
-
-// func fewWords32Nibbles(sums *int32, halves int, groups int, a *int8, b *int8, lda int, step int, dx *float32, xs *float32, dw *float32, low *float32, c *float32, resume int)
-// Requires: AVX, AVX2, FMA3
-TEXT ·fewWords32Nibbles(SB), NOSPLIT, $0-104
-	MOVQ lda+40(FP), DX
-	LEAQ (DX)(DX*2), BX
-	XORQ R11, R11
-
-rows:
-	XORQ R12, R12
-
-half:
-	MOVQ    a+24(FP), AX
-	MOVQ    R11, CX
-	SHRQ    $0x02, CX
-	IMULQ   DX, CX
-	ADDQ    CX, AX
-	MOVQ    b+32(FP), CX
-	ADDQ    R12, CX
-	MOVQ    dx+56(FP), SI
-	ADDQ    R11, SI
-	MOVQ    dw+72(FP), DI
-	ADDQ    R12, DI
-	MOVQ    sums+0(FP), R9
-	ADDQ    R12, R9
-	MOVQ    c+88(FP), R10
-	MOVQ    R11, R8
-	SHLQ    $0x04, R8
-	ADDQ    R8, R10
-	ADDQ    R12, R10
-	MOVQ    groups+16(FP), R8
-	VXORPS  Y0, Y0, Y0
-	VXORPS  Y1, Y1, Y1
-	VXORPS  Y2, Y2, Y2
-	VXORPS  Y3, Y3, Y3
-	CMPQ    resume+96(FP), $0x00
-	JEQ     group
-	VMOVUPS (R10), Y0
-	VMOVUPS 64(R10), Y1
-	VMOVUPS 128(R10), Y2
-	VMOVUPS 192(R10), Y3
-
-group:
-	VMOVDQU      (CX), Y7
-	VPBROADCASTD (AX), Y4
-	VPMADDUBSW   Y7, Y4, Y4
-	VPBROADCASTD (AX)(DX*1), Y5
-	VPMADDUBSW   Y7, Y5, Y5
-	VPBROADCASTD (AX)(DX*2), Y6
-	VPMADDUBSW   Y7, Y6, Y6
-	VPBROADCASTD (AX)(BX*1), Y8
-	VPMADDUBSW   Y7, Y8, Y7
-	VMOVDQU      64(CX), Y8
-	VPBROADCASTD 4(AX), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y4, Y4
-	VPBROADCASTD 4(AX)(DX*1), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y5, Y5
-	VPBROADCASTD 4(AX)(DX*2), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y6, Y6
-	VPBROADCASTD 4(AX)(BX*1), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y7, Y7
-	VMOVDQU      128(CX), Y8
-	VPBROADCASTD 8(AX), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y4, Y4
-	VPBROADCASTD 8(AX)(DX*1), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y5, Y5
-	VPBROADCASTD 8(AX)(DX*2), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y6, Y6
-	VPBROADCASTD 8(AX)(BX*1), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y7, Y7
-	VMOVDQU      192(CX), Y8
-	VPBROADCASTD 12(AX), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y4, Y4
-	VPBROADCASTD 12(AX)(DX*1), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y5, Y5
-	VPBROADCASTD 12(AX)(DX*2), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y6, Y6
-	VPBROADCASTD 12(AX)(BX*1), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y7, Y7
-	VMOVDQU      256(CX), Y8
-	VPBROADCASTD 16(AX), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y4, Y4
-	VPBROADCASTD 16(AX)(DX*1), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y5, Y5
-	VPBROADCASTD 16(AX)(DX*2), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y6, Y6
-	VPBROADCASTD 16(AX)(BX*1), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y7, Y7
-	VMOVDQU      320(CX), Y8
-	VPBROADCASTD 20(AX), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y4, Y4
-	VPBROADCASTD 20(AX)(DX*1), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y5, Y5
-	VPBROADCASTD 20(AX)(DX*2), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y6, Y6
-	VPBROADCASTD 20(AX)(BX*1), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y7, Y7
-	VMOVDQU      384(CX), Y8
-	VPBROADCASTD 24(AX), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y4, Y4
-	VPBROADCASTD 24(AX)(DX*1), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y5, Y5
-	VPBROADCASTD 24(AX)(DX*2), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y6, Y6
-	VPBROADCASTD 24(AX)(BX*1), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y7, Y7
-	VMOVDQU      448(CX), Y8
-	VPBROADCASTD 28(AX), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y4, Y4
-	VPBROADCASTD 28(AX)(DX*1), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y5, Y5
-	VPBROADCASTD 28(AX)(DX*2), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y6, Y6
-	VPBROADCASTD 28(AX)(BX*1), Y9
-	VPMADDUBSW   Y8, Y9, Y9
-	VPADDW       Y9, Y7, Y7
-	VPMADDWD     c00010001<>+0(SB), Y4, Y4
-	VPMADDWD     c00010001<>+0(SB), Y5, Y5
-	VPMADDWD     c00010001<>+0(SB), Y6, Y6
-	VPMADDWD     c00010001<>+0(SB), Y7, Y7
-	VMOVDQU      (R9), Y8
-	VMOVDQU      (R9), Y9
-	VMOVDQU      (R9), Y10
-	VMOVDQU      (R9), Y11
-	VMOVDQU      (CX), Y12
-	VPBROADCASTD 32(AX), Y13
-	VPMADDUBSW   Y12, Y13, Y13
-	VPADDW       Y13, Y8, Y8
-	VPBROADCASTD 32(AX)(DX*1), Y13
-	VPMADDUBSW   Y12, Y13, Y13
-	VPADDW       Y13, Y9, Y9
-	VPBROADCASTD 32(AX)(DX*2), Y13
-	VPMADDUBSW   Y12, Y13, Y13
-	VPADDW       Y13, Y10, Y10
-	VPBROADCASTD 32(AX)(BX*1), Y13
-	VPMADDUBSW   Y12, Y13, Y13
-	VPADDW       Y13, Y11, Y11
-	VMOVDQU      64(CX), Y12
-	VPBROADCASTD 36(AX), Y13
-	VPMADDUBSW   Y12, Y13, Y13
-	VPADDW       Y13, Y8, Y8
-	VPBROADCASTD 36(AX)(DX*1), Y13
-	VPMADDUBSW   Y12, Y13, Y13
-	VPADDW       Y13, Y9, Y9
-	VPBROADCASTD 36(AX)(DX*2), Y13
-	VPMADDUBSW   Y12, Y13, Y13
-	VPADDW       Y13, Y10, Y10
-	VPBROADCASTD 36(AX)(BX*1), Y13
-	VPMADDUBSW   Y12, Y13, Y13
-	VPADDW       Y13, Y11, Y11
-	VMOVDQU      128(CX), Y12
-	VPBROADCASTD 40(AX), Y13
-	VPMADDUBSW   Y12, Y13, Y13
-	VPADDW       Y13, Y8, Y8
-	VPBROADCASTD 40(AX)(DX*1), Y13
-	VPMADDUBSW   Y12, Y13, Y13
-	VPADDW       Y13, Y9, Y9
-	VPBROADCASTD 40(AX)(DX*2), Y13
-	VPMADDUBSW   Y12, Y13, Y13
-	VPADDW       Y13, Y10, Y10
-	VPBROADCASTD 40(AX)(BX*1), Y13
-	VPMADDUBSW   Y12, Y13, Y13
-	VPADDW       Y13, Y11, Y11
-	VMOVDQU      192(CX), Y12
-	VPBROADCASTD 44(AX), Y13
-	VPMADDUBSW   Y12, Y13, Y13
-	VPADDW       Y13, Y8, Y8
-	VPBROADCASTD 44(AX)(DX*1), Y13
-	VPMADDUBSW   Y12, Y13, Y13
-	VPADDW       Y13, Y9, Y9
-	VPBROADCASTD 44(AX)(DX*2), Y13
-	VPMADDUBSW   Y12, Y13, Y13
-	VPADDW       Y13, Y10, Y10
-	VPBROADCASTD 44(AX)(BX*1), Y13
-	VPMADDUBSW   Y12, Y13, Y13
-	VPADDW       Y13, Y11, Y11
-	VMOVDQU      256(CX), Y12
-	VPBROADCASTD 48(AX), Y13
-	VPMADDUBSW   Y12, Y13, Y13
-	VPADDW       Y13, Y8, Y8
-	VPBROADCASTD 48(AX)(DX*1), Y13
-	VPMADDUBSW   Y12, Y13, Y13
-	VPADDW       Y13, Y9, Y9
-	VPBROADCASTD 48(AX)(DX*2), Y13
-	VPMADDUBSW   Y12, Y13, Y13
-	VPADDW       Y13, Y10, Y10
-	VPBROADCASTD 48(AX)(BX*1), Y13
-	VPMADDUBSW   Y12, Y13, Y13
-	VPADDW       Y13, Y11, Y11
-	VMOVDQU      320(CX), Y12
-	VPBROADCASTD 52(AX), Y13
-	VPMADDUBSW   Y12, Y13, Y13
-	VPADDW       Y13, Y8, Y8
-	VPBROADCASTD 52(AX)(DX*1), Y13
-	VPMADDUBSW   Y12, Y13, Y13
-	VPADDW       Y13, Y9, Y9
-	VPBROADCASTD 52(AX)(DX*2), Y13
-	VPMADDUBSW   Y12, Y13, Y13
-	VPADDW       Y13, Y10, Y10
-	VPBROADCASTD 52(AX)(BX*1), Y13
-	VPMADDUBSW   Y12, Y13, Y13
-	VPADDW       Y13, Y11, Y11
-	VMOVDQU      384(CX), Y12
-	VPBROADCASTD 56(AX), Y13
-	VPMADDUBSW   Y12, Y13, Y13
-	VPADDW       Y13, Y8, Y8
-	VPBROADCASTD 56(AX)(DX*1), Y13
-	VPMADDUBSW   Y12, Y13, Y13
-	VPADDW       Y13, Y9, Y9
-	VPBROADCASTD 56(AX)(DX*2), Y13
-	VPMADDUBSW   Y12, Y13, Y13
-	VPADDW       Y13, Y10, Y10
-	VPBROADCASTD 56(AX)(BX*1), Y13
-	VPMADDUBSW   Y12, Y13, Y13
-	VPADDW       Y13, Y11, Y11
-	VMOVDQU      448(CX), Y12
-	VPBROADCASTD 60(AX), Y13
-	VPMADDUBSW   Y12, Y13, Y13
-	VPADDW       Y13, Y8, Y8
-	VPBROADCASTD 60(AX)(DX*1), Y13
-	VPMADDUBSW   Y12, Y13, Y13
-	VPADDW       Y13, Y9, Y9
-	VPBROADCASTD 60(AX)(DX*2), Y13
-	VPMADDUBSW   Y12, Y13, Y13
-	VPADDW       Y13, Y10, Y10
-	VPBROADCASTD 60(AX)(BX*1), Y13
-	VPMADDUBSW   Y12, Y13, Y13
-	VPADDW       Y13, Y11, Y11
-	VPMADDWD     c00100010<>+0(SB), Y8, Y8
-	VPADDD       Y4, Y8, Y8
-	VPMADDWD     c00100010<>+0(SB), Y9, Y9
-	VPADDD       Y5, Y9, Y9
-	VPMADDWD     c00100010<>+0(SB), Y10, Y10
-	VPADDD       Y6, Y10, Y10
-	VPMADDWD     c00100010<>+0(SB), Y11, Y11
-	VPADDD       Y7, Y11, Y11
-	VMOVDQU      (DI), Y4
-	VBROADCASTSS (SI), Y5
-	VCVTDQ2PS    Y8, Y8
-	VMULPS       Y4, Y5, Y5
-	VFMADD231PS  Y5, Y8, Y0
-	VBROADCASTSS 4(SI), Y5
-	VCVTDQ2PS    Y9, Y9
-	VMULPS       Y4, Y5, Y5
-	VFMADD231PS  Y5, Y9, Y1
-	VBROADCASTSS 8(SI), Y5
-	VCVTDQ2PS    Y10, Y10
-	VMULPS       Y4, Y5, Y5
-	VFMADD231PS  Y5, Y10, Y2
-	VBROADCASTSS 12(SI), Y5
-	VCVTDQ2PS    Y11, Y11
-	VMULPS       Y4, Y5, Y5
-	VFMADD231PS  Y5, Y11, Y3
-	ADDQ         step+48(FP), AX
-	ADDQ         $0x00000200, CX
-	ADDQ         $0x40, SI
-	ADDQ         $0x40, DI
-	ADDQ         $0x40, R9
-	DECQ         R8
-	JNE          group
-	VMOVUPS      Y0, (R10)
-	VMOVUPS      Y1, 64(R10)
-	VMOVUPS      Y2, 128(R10)
-	VMOVUPS      Y3, 192(R10)
-	MOVQ         halves+8(FP), R8
-	SHLQ         $0x05, R8
-	ADDQ         $0x20, R12
-	CMPQ         R12, R8
-	JNE          half
-	ADDQ         $0x10, R11
-	CMPQ         R11, $0x40
-	JNE          rows
-	VZEROUPPER
-	RET
 
 // func dotRows2Q8_0(dst *float32, ldc int, w *byte, stride int, pairs int, x *int8, dx *float32, blocks int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
@@ -2841,6 +1071,8 @@ block:
 	JNE          pair
 	VZEROUPPER
 	RET
+
+SIXTEEN(c00010001, 0x00010001)
 
 // func dotRows3Q8_0(dst *float32, ldc int, w *byte, stride int, pairs int, x *int8, dx *float32, blocks int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+

@@ -2,7 +2,9 @@ package product
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/rlx-go/rlx/core/dtype"
@@ -13,84 +15,136 @@ import (
 	"github.com/rlx-go/rlx/plugins/cpu/kernels/stored"
 )
 
+// integerBounds are the smallest and the largest integers of formats.
+var integerBounds = map[dtype.DType][2]int{
+	dtype.Q4_0: {-8, 7}, dtype.Q4_1: {0, 15}, dtype.Q5_0: {-16, 15}, dtype.Q5_1: {0, 31}, dtype.Q8_0: {-128, 127},
+	dtype.Q2_K: {0, 3}, dtype.Q3_K: {-4, 3},
+	dtype.Q4_K: {0, 15}, dtype.Q5_K: {0, 31}, dtype.Q6_K: {-32, 31}, dtype.Q8_K: {-128, 127},
+	dtype.IQ4_NL: {-127, 113}, dtype.IQ4_XS: {-127, 113}, dtype.MXFP4: {-12, 12},
+}
+
+// extremes returns integers of activations and of weights, [k][rows] and [k][columns]: in the first rounds the largest
+// that they have, then random ones.
+func extremes(rng *rand.Rand, d dtype.DType, round, k, rows, columns int) (a, b []int) {
+	bounds := integerBounds[d]
+	fill := func(n int, least, most int, largest bool) []int {
+		x := make([]int, n)
+		for i := range x {
+			x[i] = least
+			if largest {
+				x[i] = most
+			}
+			if round > 3 {
+				x[i] = least + rng.IntN(most-least+1)
+			}
+		}
+		return x
+	}
+	return fill(k*rows, -127, 127, round&1 == 0), fill(k*columns, bounds[0], bounds[1], round>>1&1 == 1)
+}
+
 // TestIntegerExtremes multiplies the largest integers that formats and activations have. Some products add up in 16
 // bits, which overflows if the integers exceed these bounds. It also compares small integers. Results are exact.
 func TestIntegerExtremes(t *testing.T) {
-	bounds := map[dtype.DType][2]int{
-		dtype.Q4_0: {-8, 7}, dtype.Q4_1: {0, 15}, dtype.Q5_0: {-16, 15}, dtype.Q5_1: {0, 31}, dtype.Q8_0: {-128, 127},
-		dtype.Q2_K: {0, 3}, dtype.Q3_K: {-4, 3},
-		dtype.Q4_K: {0, 15}, dtype.Q5_K: {0, 31}, dtype.Q6_K: {-32, 31}, dtype.Q8_K: {-128, 127},
-		dtype.IQ4_NL: {-127, 113}, dtype.IQ4_XS: {-127, 113}, dtype.MXFP4: {-12, 12},
-	}
 	rng := rand.New(rand.NewPCG(17, 18))
-	const side, groups = integerSide, 3
 	for _, s := range isa.Available() {
 		for d, f := range On(s).integerFormats {
-			if f.multiply == nil {
-				continue
-			}
-			if bounds[d] == [2]int{} {
+			if integerBounds[d] == [2]int{} {
 				t.Fatalf("%v has no bounds", d)
 			}
+			const groups = 3
 			for round := range 6 {
-				for _, rows := range []int{1, 4, 7, 12, 16} {
-					a, b := make([]int, groups*f.group*side), make([]int, groups*f.group*side) // [groups][group][16]
-					for i := range a {
-						a[i], b[i] = 127-254*(round&1), bounds[d][round>>1&1]
-						if round > 3 {
-							a[i], b[i] = rng.IntN(255)-127, bounds[d][0]+rng.IntN(bounds[d][1]-bounds[d][0]+1)
-						}
+				k := groups * f.group
+				a, b := extremes(rng, d, round, k, integerSide, integerSide)
+				for _, rows := range []int{1, 4, 7, 8, 12, 16} {
+					var c []float32 // [rows][16]
+					switch {
+					case f.eights.multiply != nil:
+						c = eightsOf(f, a, b, groups, min(rows, eightsRows))
+					case f.multiply != nil:
+						c = tileOf(f, a, b, groups, rows)
 					}
-					r := groupProduct{rows: rows, groups: groups, group: f.group, a: make([]int8, len(a)),
-						b: make([]int8, len(b)*f.width()), ldc: side,
-						sums: make([]int32, groups*side), dx: make([]float32, groups*side),
-						dw: make([]float32, groups*side), c: make([]float32, side*side),
-						room: make([]float32, 2*side*side)}
-					if f.lows {
-						r.xs, r.low = make([]float32, groups*side), make([]float32, groups*side)
-					}
-					for g := range groups {
-						for m := range side {
-							own := r.a[(g*side+m)*f.group:][:f.group]
-							sum := int32(0)
-							for i := range own {
-								own[i] = int8(a[(g*f.group+i)*side+m])
-								sum += int32(own[i])
-							}
-							r.dx[g*side+m], r.dw[g*side+m], r.sums[g*side+m] = 1, 1, -128*sum
-							if f.excess != 0 {
-								r.sums[g*side+m] = quadExcess(own, f.excess)
-							}
+					for i, got := range c {
+						want := 0
+						for l := range k {
+							want += a[l*integerSide+i/integerSide] * b[l*integerSide+i%integerSide]
 						}
-						for n := range side {
-							for i := range f.group {
-								v := b[(g*f.group+i)*side+n]
-								at := g*f.group*f.width()*side + i/4*64 + n*4 + i%4
-								if f.nibbles {
-									r.b[at], r.b[at+32*side] = int8(v&15), int8(v>>4+f.excess)
-								} else {
-									r.b[at] = int8(v + f.excess)
-								}
-							}
-						}
-					}
-					f.multiply(r)
-					for m := range rows {
-						for n := range side {
-							want := 0
-							for i := range groups * f.group {
-								want += a[i*side+m] * b[i*side+n]
-							}
-							if got := r.c[m*side+n]; got != float32(want) {
-								t.Fatalf("%s, %v, round %d, %d rows: element %d,%d is %v; want %d", s.Name, d, round,
-									rows, m, n, got, want)
-							}
+						if got != float32(want) {
+							t.Fatalf("%s, %v, round %d, %d rows: element %d is %v; want %d", s.Name, d, round, rows, i,
+								got, want)
 						}
 					}
 				}
 			}
 		}
 	}
+}
+
+// tileOf multiplies by integerFormat.multiply. a and b are [groups*group][16]. All scales are 1.
+func tileOf(f integerFormat, a, b []int, groups, rows int) []float32 {
+	const side = integerSide
+	ones := func() []float32 { return slices.Repeat([]float32{1}, groups*side) }
+	r := groupProduct{rows: rows, groups: groups, group: f.group, a: make([]int8, len(a)), b: make([]int8, len(b)),
+		ldc: side, dx: ones(), dw: ones(), c: make([]float32, side*side),
+		room: make([]float32, 2*side*side)}
+	if f.lows {
+		r.xs, r.low = make([]float32, groups*side), make([]float32, groups*side)
+	}
+	for i, v := range a {
+		g, l, m := i/side/f.group, i/side%f.group, i%side
+		r.a[(g*side+m)*f.group+l] = int8(v)
+	}
+	for i, v := range b {
+		l, n := i/side, i%side
+		r.b[l/4*64+n*4+l%4] = int8(v)
+	}
+	f.multiply(r)
+	return r.c[:rows*side]
+}
+
+// eightsOf is tileOf for integerFormat.eights.
+func eightsOf(f integerFormat, a, b []int, groups, rows int) []float32 {
+	const side = integerSide
+	record, column := f.eightsRecord(), f.eightsColumn()
+	x, q := make([]float32, groups*record), make([]int8, side*column)
+	scales, c := make([]float32, 2*side*eightsScales), make([]float32, side*eightsRows)
+	for g := range groups {
+		at := bitsOf(x[g*record:][:record])
+		for m := range rows {
+			own := make([]int8, f.group)
+			sum := 0
+			for l := range own {
+				v := a[(g*f.group+l)*side+m]
+				own[l], sum = int8(v), sum+v
+			}
+			for j, quad := range quadsOf(own) {
+				at[j*eightsRows+m] = uint32(quad)
+			}
+			at[2*f.group+m] = math.Float32bits(1)
+			if f.eights.pairs && f.excess > 0 {
+				at[2*f.group+eightsRows+m] = uint32(quadExcess(own, f.excess))
+			} else if !f.lows {
+				at[2*f.group+eightsRows+m] = uint32(-f.excess * sum)
+			}
+		}
+		for n := range side {
+			scales[n*eightsScales+g] = 1
+			for l := range f.group {
+				v := b[(g*f.group+l)*side+n]
+				if own := q[n*column+g*f.group*f.width():]; f.nibbles {
+					own[l], own[l+32] = int8(v&15), int8(v>>4+f.excess)
+				} else {
+					own[l] = int8(v + f.excess)
+				}
+			}
+		}
+	}
+	f.eights.multiply(&x[0], &q[0], &scales[0], &c[0], groups, side/f.eights.set, nil, 0, 0, 0)
+	rowsOf := make([]float32, rows*side)
+	for i := range rowsOf {
+		rowsOf[i] = c[i%side*eightsRows+i/side]
+	}
+	return rowsOf
 }
 
 // TestIntegerSets checks that all sets that multiply blocks of integers give the same bits: sums of integers are exact,

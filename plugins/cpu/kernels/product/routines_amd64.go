@@ -75,7 +75,7 @@ func avx512BF16() *Routines {
 	s.pair = pairOf(isa.AVX512BF16.Lanes, pairBF16)
 	s.halfLoop = pairsPeak
 	if cpu.X86.HasAVX512VNNI {
-		s.integerFormats = signedIntegers(multiplyIntegersVNNI, [2]int{})
+		s.integerFormats = integersVNNI()
 		if cpu.X86.HasAVX512VBMI {
 			s.dotBytes = dotBytesVNNISet()
 		}

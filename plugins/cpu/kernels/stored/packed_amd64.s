@@ -100,32 +100,18 @@
 
 // SCALES_Q4_K stores the scales of a row's block and subtracts its minimums from the sum.
 #define SCALES_Q4_K(w, acc, row) \
-	MOVL 4(w), R10; \
-	MOVL 8(w), R11; \
-	MOVL 12(w), R12; \
-	MOVL R10, R13; \
-	ANDL $0x3f3f3f3f, R13; \
-	MOVL R12, R14; \
-	ANDL $0x0f0f0f0f, R14; \
-	SHRL $0x02, R10; \
-	ANDL $0x30303030, R10; \
-	ORL R10, R14; \
-	SHLQ $0x20, R14; \
-	ORQ R13, R14; \
-	VMOVQ R14, X5; \
-	VPMOVZXBD X5, Y5; \
-	VCVTDQ2PS Y5, Y5; \
-	MOVL R11, R10; \
-	ANDL $0x3f3f3f3f, R10; \
-	SHRL $0x04, R12; \
-	ANDL $0x0f0f0f0f, R12; \
-	SHRL $0x02, R11; \
-	ANDL $0x30303030, R11; \
-	ORL R11, R12; \
-	SHLQ $0x20, R12; \
-	ORQ R10, R12; \
-	VMOVQ R12, X6; \
+	VMOVDQU (w), X5; \
+	VPSHUFD $0xed, X5, X6; \
+	VPSRLVD sixesShifts<>+0(SB), X6, X6; \
+	VPAND sixesLow<>+0(SB), X6, X6; \
+	VPSHUFD $0x84, X5, X5; \
+	VPSRLD $0x02, X5, X5; \
+	VPAND sixesHigh<>+0(SB), X5, X5; \
+	VPOR X5, X6, X6; \
+	VPMOVZXBD X6, Y5; \
+	VPSRLDQ $0x08, X6, X6; \
 	VPMOVZXBD X6, Y6; \
+	VCVTDQ2PS Y5, Y5; \
 	VCVTDQ2PS Y6, Y6; \
 	VPBROADCASTW (w), X7; \
 	VCVTPH2PS X7, Y7; \
@@ -263,32 +249,18 @@
 
 // DOT_Q4_K_AVX512 adds the product of a block of weights and its activations to the sums of a row.
 #define DOT_Q4_K_AVX512(w, acc, low) \
-	MOVL 4(w), R10; \
-	MOVL 8(w), R11; \
-	MOVL 12(w), R12; \
-	MOVL R10, R13; \
-	ANDL $0x3f3f3f3f, R13; \
-	MOVL R12, R14; \
-	ANDL $0x0f0f0f0f, R14; \
-	SHRL $0x02, R10; \
-	ANDL $0x30303030, R10; \
-	ORL R10, R14; \
-	SHLQ $0x20, R14; \
-	ORQ R13, R14; \
-	VMOVQ R14, X8; \
-	VPMOVZXBD X8, Y8; \
-	VCVTDQ2PS Y8, Y8; \
-	MOVL R11, R10; \
-	ANDL $0x3f3f3f3f, R10; \
-	SHRL $0x04, R12; \
-	ANDL $0x0f0f0f0f, R12; \
-	SHRL $0x02, R11; \
-	ANDL $0x30303030, R11; \
-	ORL R11, R12; \
-	SHLQ $0x20, R12; \
-	ORQ R10, R12; \
-	VMOVQ R12, X9; \
+	VMOVDQU (w), X8; \
+	VPSHUFD $0xed, X8, X9; \
+	VPSRLVD sixesShifts<>+0(SB), X9, X9; \
+	VPAND sixesLow<>+0(SB), X9, X9; \
+	VPSHUFD $0x84, X8, X8; \
+	VPSRLD $0x02, X8, X8; \
+	VPAND sixesHigh<>+0(SB), X8, X8; \
+	VPOR X8, X9, X9; \
+	VPMOVZXBD X9, Y8; \
+	VPSRLDQ $0x08, X9, X9; \
 	VPMOVZXBD X9, Y9; \
+	VCVTDQ2PS Y8, Y8; \
 	VCVTDQ2PS Y9, Y9; \
 	VPBROADCASTW (w), X10; \
 	VCVTPH2PS X10, Y10; \
@@ -928,6 +900,18 @@ each:
 	VZEROUPPER
 	RET
 
+DWORDS(sixesShifts, 0, 0x00000000, 0x00000000, 0x00000000, 0x00000004)
+DWORDS(sixesShifts, 16, 0x00000000, 0x00000000, 0x00000000, 0x00000004)
+GLOBL sixesShifts<>(SB), RODATA|NOPTR, $32
+
+DWORDS(sixesLow, 0, 0x3f3f3f3f, 0x0f0f0f0f, 0x3f3f3f3f, 0x0f0f0f0f)
+DWORDS(sixesLow, 16, 0x3f3f3f3f, 0x0f0f0f0f, 0x3f3f3f3f, 0x0f0f0f0f)
+GLOBL sixesLow<>(SB), RODATA|NOPTR, $32
+
+DWORDS(sixesHigh, 0, 0x00000000, 0x30303030, 0x00000000, 0x30303030)
+DWORDS(sixesHigh, 16, 0x00000000, 0x30303030, 0x00000000, 0x30303030)
+GLOBL sixesHigh<>(SB), RODATA|NOPTR, $32
+
 // func decodeQ4_KAVX2(dst *float32, w *byte, blocks int)
 // Requires: AVX, AVX2, F16C, FMA3
 TEXT ·decodeQ4_KAVX2(SB), NOSPLIT, $128-24
@@ -936,32 +920,18 @@ TEXT ·decodeQ4_KAVX2(SB), NOSPLIT, $128-24
 	MOVQ blocks+16(FP), DX
 
 blocks:
-	MOVL         4(CX), BX
-	MOVL         8(CX), SI
-	MOVL         12(CX), DI
-	MOVL         BX, R8
-	ANDL         $0x3f3f3f3f, R8
-	MOVL         DI, R9
-	ANDL         $0x0f0f0f0f, R9
-	SHRL         $0x02, BX
-	ANDL         $0x30303030, BX
-	ORL          BX, R9
-	SHLQ         $0x20, R9
-	ORQ          R8, R9
-	VMOVQ        R9, X0
-	VPMOVZXBD    X0, Y0
-	VCVTDQ2PS    Y0, Y0
-	MOVL         SI, BX
-	ANDL         $0x3f3f3f3f, BX
-	SHRL         $0x04, DI
-	ANDL         $0x0f0f0f0f, DI
-	SHRL         $0x02, SI
-	ANDL         $0x30303030, SI
-	ORL          SI, DI
-	SHLQ         $0x20, DI
-	ORQ          BX, DI
-	VMOVQ        DI, X1
+	VMOVDQU      (CX), X0
+	VPSHUFD      $0xed, X0, X1
+	VPSRLVD      sixesShifts<>+0(SB), X1, X1
+	VPAND        sixesLow<>+0(SB), X1, X1
+	VPSHUFD      $0x84, X0, X0
+	VPSRLD       $0x02, X0, X0
+	VPAND        sixesHigh<>+0(SB), X0, X0
+	VPOR         X0, X1, X1
+	VPMOVZXBD    X1, Y0
+	VPSRLDQ      $0x08, X1, X1
 	VPMOVZXBD    X1, Y1
+	VCVTDQ2PS    Y0, Y0
 	VCVTDQ2PS    Y1, Y1
 	VPBROADCASTW (CX), X2
 	VCVTPH2PS    X2, Y2
@@ -2330,32 +2300,18 @@ TEXT ·decodeQ4_KAVX512(SB), NOSPLIT, $128-24
 	VMOVUPS nibbles<>+0(SB), Z31
 
 blocks:
-	MOVL         4(CX), BX
-	MOVL         8(CX), SI
-	MOVL         12(CX), DI
-	MOVL         BX, R8
-	ANDL         $0x3f3f3f3f, R8
-	MOVL         DI, R9
-	ANDL         $0x0f0f0f0f, R9
-	SHRL         $0x02, BX
-	ANDL         $0x30303030, BX
-	ORL          BX, R9
-	SHLQ         $0x20, R9
-	ORQ          R8, R9
-	VMOVQ        R9, X0
-	VPMOVZXBD    X0, Y0
-	VCVTDQ2PS    Y0, Y0
-	MOVL         SI, BX
-	ANDL         $0x3f3f3f3f, BX
-	SHRL         $0x04, DI
-	ANDL         $0x0f0f0f0f, DI
-	SHRL         $0x02, SI
-	ANDL         $0x30303030, SI
-	ORL          SI, DI
-	SHLQ         $0x20, DI
-	ORQ          BX, DI
-	VMOVQ        DI, X1
+	VMOVDQU      (CX), X0
+	VPSHUFD      $0xed, X0, X1
+	VPSRLVD      sixesShifts<>+0(SB), X1, X1
+	VPAND        sixesLow<>+0(SB), X1, X1
+	VPSHUFD      $0x84, X0, X0
+	VPSRLD       $0x02, X0, X0
+	VPAND        sixesHigh<>+0(SB), X0, X0
+	VPOR         X0, X1, X1
+	VPMOVZXBD    X1, Y0
+	VPSRLDQ      $0x08, X1, X1
 	VPMOVZXBD    X1, Y1
+	VCVTDQ2PS    Y0, Y0
 	VCVTDQ2PS    Y1, Y1
 	VPBROADCASTW (CX), X2
 	VCVTPH2PS    X2, Y2

@@ -461,32 +461,18 @@ TEXT ·decodeQ5_KAVX2(SB), NOSPLIT, $160-24
 	MOVQ blocks+16(FP), SI
 
 blocks:
-	MOVL         4(AX), DI
-	MOVL         8(AX), R8
-	MOVL         12(AX), R9
-	MOVL         DI, R10
-	ANDL         $0x3f3f3f3f, R10
-	MOVL         R9, R11
-	ANDL         $0x0f0f0f0f, R11
-	SHRL         $0x02, DI
-	ANDL         $0x30303030, DI
-	ORL          DI, R11
-	SHLQ         $0x20, R11
-	ORQ          R10, R11
-	VMOVQ        R11, X0
-	VPMOVZXBD    X0, Y0
-	VCVTDQ2PS    Y0, Y0
-	MOVL         R8, DI
-	ANDL         $0x3f3f3f3f, DI
-	SHRL         $0x04, R9
-	ANDL         $0x0f0f0f0f, R9
-	SHRL         $0x02, R8
-	ANDL         $0x30303030, R8
-	ORL          R8, R9
-	SHLQ         $0x20, R9
-	ORQ          DI, R9
-	VMOVQ        R9, X1
+	VMOVDQU      (AX), X0
+	VPSHUFD      $0xed, X0, X1
+	VPSRLVD      sixesShifts<>+0(SB), X1, X1
+	VPAND        sixesLow<>+0(SB), X1, X1
+	VPSHUFD      $0x84, X0, X0
+	VPSRLD       $0x02, X0, X0
+	VPAND        sixesHigh<>+0(SB), X0, X0
+	VPOR         X0, X1, X1
+	VPMOVZXBD    X1, Y0
+	VPSRLDQ      $0x08, X1, X1
 	VPMOVZXBD    X1, Y1
+	VCVTDQ2PS    Y0, Y0
 	VCVTDQ2PS    Y1, Y1
 	VPBROADCASTW (AX), X2
 	VCVTPH2PS    X2, Y2
@@ -550,6 +536,18 @@ blocks:
 	JNE          blocks
 	VZEROUPPER
 	RET
+
+DWORDS(sixesShifts, 0, 0x00000000, 0x00000000, 0x00000000, 0x00000004)
+DWORDS(sixesShifts, 16, 0x00000000, 0x00000000, 0x00000000, 0x00000004)
+GLOBL sixesShifts<>(SB), RODATA|NOPTR, $32
+
+DWORDS(sixesLow, 0, 0x3f3f3f3f, 0x0f0f0f0f, 0x3f3f3f3f, 0x0f0f0f0f)
+DWORDS(sixesLow, 16, 0x3f3f3f3f, 0x0f0f0f0f, 0x3f3f3f3f, 0x0f0f0f0f)
+GLOBL sixesLow<>(SB), RODATA|NOPTR, $32
+
+DWORDS(sixesHigh, 0, 0x00000000, 0x30303030, 0x00000000, 0x30303030)
+DWORDS(sixesHigh, 16, 0x00000000, 0x30303030, 0x00000000, 0x30303030)
+GLOBL sixesHigh<>(SB), RODATA|NOPTR, $32
 
 // func decodeQ8_KAVX2(dst *float32, w *byte, blocks int)
 // Requires: AVX, AVX2
@@ -1030,32 +1028,18 @@ TEXT ·decodeQ5_KAVX512(SB), NOSPLIT, $160-24
 	MOVQ blocks+16(FP), SI
 
 blocks:
-	MOVL         4(AX), DI
-	MOVL         8(AX), R8
-	MOVL         12(AX), R9
-	MOVL         DI, R10
-	ANDL         $0x3f3f3f3f, R10
-	MOVL         R9, R11
-	ANDL         $0x0f0f0f0f, R11
-	SHRL         $0x02, DI
-	ANDL         $0x30303030, DI
-	ORL          DI, R11
-	SHLQ         $0x20, R11
-	ORQ          R10, R11
-	VMOVQ        R11, X0
-	VPMOVZXBD    X0, Y0
-	VCVTDQ2PS    Y0, Y0
-	MOVL         R8, DI
-	ANDL         $0x3f3f3f3f, DI
-	SHRL         $0x04, R9
-	ANDL         $0x0f0f0f0f, R9
-	SHRL         $0x02, R8
-	ANDL         $0x30303030, R8
-	ORL          R8, R9
-	SHLQ         $0x20, R9
-	ORQ          DI, R9
-	VMOVQ        R9, X1
+	VMOVDQU      (AX), X0
+	VPSHUFD      $0xed, X0, X1
+	VPSRLVD      sixesShifts<>+0(SB), X1, X1
+	VPAND        sixesLow<>+0(SB), X1, X1
+	VPSHUFD      $0x84, X0, X0
+	VPSRLD       $0x02, X0, X0
+	VPAND        sixesHigh<>+0(SB), X0, X0
+	VPOR         X0, X1, X1
+	VPMOVZXBD    X1, Y0
+	VPSRLDQ      $0x08, X1, X1
 	VPMOVZXBD    X1, Y1
+	VCVTDQ2PS    Y0, Y0
 	VCVTDQ2PS    Y1, Y1
 	VPBROADCASTW (AX), X2
 	VCVTPH2PS    X2, Y2
