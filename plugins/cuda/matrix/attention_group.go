@@ -10,9 +10,11 @@ import (
 // in which units of 16 bytes are permuted: a part of 64 values of all keys of a tile after the other, for each term.
 // Sums have the places in registers that those of mma have.
 
-// groupKernel reports whether wgmma suits the sizes. Terms of heads with several parts need too much memory.
+// groupKernel reports whether wgmma suits. Terms of heads with several parts need too much memory. Attention without a
+// grid stays with mma in 16 bits: with wgmma and heads of 64, an H200 gave wrong results for more than one tile of keys,
+// while the interpreter gave right ones.
 func (x attentionText) groupKernel(d Device) bool {
-	return d.Capability == 90 && (!x.exact() || x.D <= 64)
+	return d.Capability == 90 && (x.exact() && x.D <= 64 || !x.exact() && !x.Plain.On)
 }
 
 // Shared memory of a processor of capability 9.0, and what the system takes of it for each block.
