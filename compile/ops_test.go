@@ -118,8 +118,8 @@ func TestOps(t *testing.T) {
 	}
 }
 
-// TestOpsOfONNX compiles an ONNX model with a node of a vendor's domain, which a definition gives a meaning, for a target
-// that claims the op and for one that does not.
+// TestOpsOfONNX compiles an ONNX model with a node of a vendor's domain, which a definition gives a meaning, for a
+// target that claims the op and for one that does not.
 func TestOpsOfONNX(t *testing.T) {
 	dir := t.TempDir()
 	path := func(name string) string { return filepath.Join(dir, name) }

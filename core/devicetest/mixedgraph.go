@@ -85,10 +85,15 @@ func MixedGraph(seed uint64, types []dtype.DType) *ir.Graph {
 	return mixedGraph(rand.New(rand.NewPCG(seed, 14)), types, smallGraphs)
 }
 
-// computes reports whether the backend casts f32 to d and back. Some types it may only store, or take as indices.
+// computes reports whether the backend casts f32 to d and back, and divides integers. Some types it may only store,
+// take as indices, or add and compare.
 func (s *suite) computes(d dtype.DType) bool {
 	g := ir.NewGraph("types")
-	op.Cast(op.Cast(op.Input(g, "x", ir.TypeOf(dtype.F32)), d), dtype.F32)
+	x := op.Cast(op.Input(g, "x", ir.TypeOf(dtype.F32)), d)
+	if d.IsInt() {
+		x = op.Div(x, x)
+	}
+	op.Cast(x, dtype.F32)
 	how, _ := takes(s.info.Target, g)
 	return how != target.No
 }

@@ -18,7 +18,6 @@ const (
 // longFunctions lists the functions that may be longer, and why.
 var longFunctions = map[string]string{
 	"cmd/rlxc/compile.go compileCommand":                           "the list of flags",
-	"core/compile/compile.go Compile":                              "the stages in order",
 	"core/op/attention_cases.go attentionCases":                    "a table",
 	"plugins/cpu/kernels/product/gemm_tiles.go tileBlock":          "one loop, whose parts share most of its variables",
 	"plugins/internal/gpu/kernels/fft.go pass":                     "the sizes of one shader",

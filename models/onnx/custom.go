@@ -46,7 +46,8 @@ func (n *node) custom() []*value {
 	return many(n.b.g.AddResults(len(attrs.Expansion.Outputs), op.CustomDef, attrs, in...)...)
 }
 
-// customAttrs returns the attributes of the node. ONNX has no bools and no element types; it has numbers in their place.
+// customAttrs returns the attributes of the node. ONNX has no bools and no element types; it has numbers in their
+// place.
 func (n *node) customAttrs(d *custom.Definition) (out []ir.Attr) {
 	for _, a := range n.p.GetAttribute() {
 		v := ir.Attr{Name: strings.ToLower(a.GetName())}

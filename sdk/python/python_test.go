@@ -197,7 +197,7 @@ import mmap, os, struct, threading, time
 import numpy as np
 import rlx_backend
 from rlx_backend import region, run
-service = sys.modules["rlx_backend.serve"]
+from rlx_backend import service
 del mmap.mmap
 
 def read(fd, offset, size):

@@ -11,8 +11,8 @@ import (
 // Sums have the places in registers that those of mma have.
 
 // groupKernel reports whether wgmma suits. Terms of heads with several parts need too much memory. Attention without a
-// grid stays with mma in 16 bits: with wgmma and heads of 64, an H200 gave wrong results for more than one tile of keys,
-// while the interpreter gave right ones.
+// grid stays with mma in 16 bits: with wgmma and heads of 64, an H200 gave wrong results for more than one tile of
+// keys, while the interpreter gave right ones.
 func (x attentionText) groupKernel(d Device) bool {
 	return d.Capability == 90 && (x.exact() && x.D <= 64 || !x.exact() && !x.Plain.On)
 }

@@ -23,8 +23,8 @@ import (
 
 const log2e = math.Log2E
 
-// inBase2 returns a bias of scores that are multiplied by log2(e). Exporters hide keys by the least float32, which would
-// become infinite; but if all keys of a query have that bias, the query sees all of them alike.
+// inBase2 returns a bias of scores that are multiplied by log2(e). Exporters hide keys by the least float32, which
+// would become infinite; but if all keys of a query have that bias, the query sees all of them alike.
 func inBase2(bias float32) float32 {
 	const least = -2e38
 	if bias < least && bias >= -math.MaxFloat32 {

@@ -306,7 +306,8 @@ func TestConvThreads(t *testing.T) {
 			}
 			g.Packed = new(Packed)
 			g.In[2] += 50
-			g.X = kerneltest.Randoms(kerneltest.RNG(3), g.N*elementwise.Volume(g.In)*g.Cin)
+			g.Addend, g.Residual, g.Act = nil, nil, elementwise.Identity
+			drawValues(kerneltest.RNG(3+seed), g)
 			g.Out = make([]float32, g.N*elementwise.Volume(g.OutSize())*g.Cout)
 			Convolve(p, g)
 			return g.Out

@@ -18,8 +18,8 @@ import (
 var elementwiseWGSL string
 
 // scalars has the WGSL expressions of elementwise functions by op name and element type of the first operand: "float",
-// "int" for i32 and u32, "i32" or "u32" for one of these, "i64", or "bool". In an expression $1, $2, $3 are operands, $NAME is
-// an attribute, and TYPE is the WGSL type of the operands. Every function listed here can run as a kernel, in
+// "int" for i32 and u32, "i32" or "u32" for one of these, "i64", or "bool". In an expression $1, $2, $3 are operands,
+// $NAME is an attribute, and TYPE is the WGSL type of the operands. Every function listed here can run as a kernel, in
 // elementwise regions, and as the activation of a product. So can every float function that library.wgsl defines as
 // op_NAME; its further parameters are attributes.
 var scalars = withLibraryFunctions(map[string]map[string]string{
@@ -212,7 +212,8 @@ func computing(n *ir.Node, body string) Shader {
 		if x.Type.DType == dtype.I64 {
 			read = "_wide"
 		}
-		params[k], args[k] = fmt.Sprintf("a%d: %s", k, valueType(x.Type.DType)), fmt.Sprintf("x%d%s(at%d(i))", k, read, k)
+		params[k] = fmt.Sprintf("a%d: %s", k, valueType(x.Type.DType))
+		args[k] = fmt.Sprintf("x%d%s(at%d(i))", k, read, k)
 	}
 	function := fmt.Sprintf("fn compute(%s) -> %s {\n%s\n}\n", strings.Join(params, ", "), valueType(n.Type.DType),
 		body)

@@ -178,8 +178,8 @@ func register(k Kernel) struct{} {
 }
 
 // computed is what "any" means in the rules of this package: the types that shaders compute with. "any+" has i64, too.
-// WGSL has no 64-bit types: kernels move an i64 as two words, and wide.wgsl computes with these. Kernels that accept i64
-// indices clamp them to i32; an index out of range stays out of range.
+// WGSL has no 64-bit types: kernels move an i64 as two words, and wide.wgsl computes with these. Kernels that accept
+// i64 indices clamp them to i32; an index out of range stays out of range.
 const computed = "f32|f16|bf16|i32|u32|bool"
 
 // rules are the rules of all registered kernels.

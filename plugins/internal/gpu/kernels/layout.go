@@ -205,7 +205,8 @@ func literalOf(d dtype.DType, v float64) string {
 	a.Fill(v)
 	data := a.Tensor().Data
 	if d.Size() == 8 {
-		return fmt.Sprintf("vec2<u32>(%du, %du)", binary.LittleEndian.Uint32(data), binary.LittleEndian.Uint32(data[4:]))
+		low, high := binary.LittleEndian.Uint32(data), binary.LittleEndian.Uint32(data[4:])
+		return fmt.Sprintf("vec2<u32>(%du, %du)", low, high)
 	}
 	return fmt.Sprintf("%du", bitsOf(d, v))
 }

@@ -111,8 +111,8 @@ func harnessed(n *ir.Node, name, body string, consts any, fields []string, param
 // unit is the amount of data that value(i) returns.
 type unit struct {
 	elements int // elements of the result
-	// words are moved at once: 1 or 4, or 2 for one element of 8 bytes. 0 is for single elements of 4 bytes or fewer, which
-	// are packed into words.
+	// words are moved at once: 1 or 4, or 2 for one element of 8 bytes. 0 is for single elements of 4 bytes or fewer,
+	// which are packed into words.
 	words int
 }
 
