@@ -15,7 +15,9 @@ func genCopy(v vec) {
 	widen(v)
 	narrow(v)
 	dotRows(v)
-	dotPairs(v)
+	for few := 2; few <= 4; few++ {
+		dotsFew(v, few)
+	}
 	copyRows(v)
 	reverse(v)
 	stream(v)
@@ -325,89 +327,6 @@ func copyRows(v vec) {
 	VMOVUPS(r, Mem{Base: dst})
 	ADDQ(lds, src)
 	ADDQ(ldd, dst)
-	DECQ(rows)
-	JNE(LabelRef("row"))
-	VZEROUPPER()
-	RET()
-}
-
-// dotPairs writes dotRows for two vectors. Each sum has the same order as there, so the bits are the same.
-func dotPairs(v vec) {
-	name := "dotPairs" + v.name
-	TEXT(name, NOSPLIT, "func(a, b, mat *float32, ld int, rows int, x, y *float32, k int)")
-	Doc(name + " is a[i] = sum_k mat[i*ld+k]*x[k] and b[i] = sum_k mat[i*ld+k]*y[k] for i < rows; rows > 0.")
-	Pragma("noescape")
-	dst := [2]Register{Load(Param("a"), GP64()), Load(Param("b"), GP64())}
-	mat := Load(Param("mat"), GP64())
-	ld := Load(Param("ld"), GP64())
-	rows := Load(Param("rows"), GP64())
-	SHLQ(U8(2), ld)
-	m, k := GP64(), GP64()
-	x := [2]Register{GP64(), GP64()}
-	Label("row")
-	MOVQ(mat, m)
-	Load(Param("x"), x[0])
-	Load(Param("y"), x[1])
-	Load(Param("k"), k)
-	acc, tail := [2][4]VecVirtual{}, [2]VecVirtual{}
-	for j := range acc {
-		for i := range acc[j] {
-			acc[j][i] = v.zero()
-		}
-		tail[j] = XMM()
-		VXORPS(tail[j], tail[j], tail[j])
-	}
-	// some adds n vectors of products.
-	some := func(n int) {
-		for i := range n {
-			t := v.reg()
-			VMOVUPS(Mem{Base: m, Disp: i * v.bytes()}, t)
-			for j := range acc {
-				VFMADD231PS(Mem{Base: x[j], Disp: i * v.bytes()}, t, acc[j][i])
-			}
-		}
-		for _, r := range []Register{m, x[0], x[1]} {
-			ADDQ(U32(uint32(n*v.bytes())), r)
-		}
-		SUBQ(Imm(uint64(n*v.lanes)), k)
-	}
-	SUBQ(Imm(uint64(4*v.lanes)), k)
-	JLT(LabelRef("vectors"))
-	Label("four")
-	some(4)
-	JGE(LabelRef("four"))
-	Label("vectors")
-	ADDQ(Imm(uint64(4*v.lanes)), k)
-	SUBQ(Imm(uint64(v.lanes)), k)
-	JLT(LabelRef("scalars"))
-	Label("one")
-	some(1)
-	JGE(LabelRef("one"))
-	Label("scalars")
-	ADDQ(Imm(uint64(v.lanes)), k)
-	JEQ(LabelRef("sum"))
-	Label("scalar")
-	s := XMM()
-	VMOVSS(Mem{Base: m}, s)
-	for j := range acc {
-		VFMADD231SS(Mem{Base: x[j]}, s, tail[j])
-	}
-	for _, r := range []Register{m, x[0], x[1]} {
-		ADDQ(Imm(4), r)
-	}
-	DECQ(k)
-	JNE(LabelRef("scalar"))
-	Label("sum")
-	for j := range acc {
-		VADDPS(acc[j][1], acc[j][0], acc[j][0])
-		VADDPS(acc[j][3], acc[j][2], acc[j][2])
-		VADDPS(acc[j][2], acc[j][0], acc[j][0])
-		sum := v.lane(acc[j][0])
-		VADDSS(tail[j], sum, sum)
-		VMOVSS(sum, Mem{Base: dst[j]})
-		ADDQ(Imm(4), dst[j])
-	}
-	ADDQ(ld, mat)
 	DECQ(rows)
 	JNE(LabelRef("row"))
 	VZEROUPPER()

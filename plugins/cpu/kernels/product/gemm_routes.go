@@ -39,8 +39,8 @@ var routes = [...]route{
 			return r
 		},
 	},
-	{ // one or two rows
-		takes:   func(_ *pool.Pool, g *GemmArgs, _ int) bool { return g.dots() },
+	{ // one row, or a few
+		takes:   func(p *pool.Pool, g *GemmArgs, _ int) bool { return g.dots(p.Set) },
 		run:     always(gemv),
 		scratch: func(_ *pool.Pool, g *GemmArgs) pool.Size { return pool.Size{Worker: pool.FloatBytes(g.K, gemvRun)} },
 	},

@@ -67,7 +67,7 @@ func GemmJoint(p *pool.Pool, products []GemmArgs, rounds bool) bool {
 func (g *GemmArgs) joins(s *isa.Set, rounds bool) bool {
 	switch {
 	case !g.B.Kind.IsPacked():
-		return g.dots()
+		return g.dots(s)
 	case rounds:
 		return g.dotsRounded(s)
 	}

@@ -18,9 +18,9 @@ const (
 	keptRows = 512
 	// The largest matrix of f32 that is kept, in elements. The packed copy takes as much memory as the weights.
 	keptSize = 3 << 20
-	// The largest matrix that is kept if it is stored as [N, K], and the least number of its rows. Larger products of
-	// such weights read them as they lie, see gemmRows, and smaller ones take dot products, see gemv.
-	keptSmall, keptSmallRows = 1 << 16, 3
+	// The largest matrix that is kept if it is stored as [N, K]. Larger products of such weights read them as they lie,
+	// see gemmRows, and those of a few rows take dot products, see gemv.
+	keptSmall = 1 << 16
 )
 
 // Keeps reports whether the weights of products of least to most rows are worth packing in advance. It reads what
@@ -37,7 +37,7 @@ func (g *GemmArgs) Keeps(p *pool.Pool, least, most int) bool {
 		return false
 	}
 	if g.TransB {
-		return g.K*g.N <= keptSmall && least >= keptSmallRows
+		return g.K*g.N <= keptSmall && least > smallDots(p.Set)
 	}
 	return g.K*g.N <= keptSize && most > 1
 }

@@ -33,10 +33,20 @@ func narrowBF16AVX2(dst *uint16, src *float32, blocks int)
 //go:noescape
 func dotRowsAVX2(dst *float32, inc int, mat *float32, ld int, rows int, x *float32, k int)
 
-// dotPairsAVX2 is a[i] = sum_k mat[i*ld+k]*x[k] and b[i] = sum_k mat[i*ld+k]*y[k] for i < rows; rows > 0.
+// dots2AVX2 is dst[m*ldd+i] = sum_k mat[i*ld+k]*x[m*ldx+k] for m < 2 and i < rows; rows is a multiple of 4 and > 0, k > 0.
 //
 //go:noescape
-func dotPairsAVX2(a *float32, b *float32, mat *float32, ld int, rows int, x *float32, y *float32, k int)
+func dots2AVX2(dst *float32, ldd int, mat *float32, ld int, rows int, x *float32, ldx int, k int)
+
+// dots3AVX2 is dst[m*ldd+i] = sum_k mat[i*ld+k]*x[m*ldx+k] for m < 3 and i < rows; rows is a multiple of 4 and > 0, k > 0.
+//
+//go:noescape
+func dots3AVX2(dst *float32, ldd int, mat *float32, ld int, rows int, x *float32, ldx int, k int)
+
+// dots4AVX2 is dst[m*ldd+i] = sum_k mat[i*ld+k]*x[m*ldx+k] for m < 4 and i < rows; rows is a multiple of 4 and > 0, k > 0.
+//
+//go:noescape
+func dots4AVX2(dst *float32, ldd int, mat *float32, ld int, rows int, x *float32, ldx int, k int)
 
 // copyRowsAVX2 is dst[i*ldd:][:lanes] = src[i*lds:][:lanes] for i < rows, in ascending i; rows > 0.
 //
@@ -93,10 +103,20 @@ func narrowBF16AVX512(dst *uint16, src *float32, blocks int)
 //go:noescape
 func dotRowsAVX512(dst *float32, inc int, mat *float32, ld int, rows int, x *float32, k int)
 
-// dotPairsAVX512 is a[i] = sum_k mat[i*ld+k]*x[k] and b[i] = sum_k mat[i*ld+k]*y[k] for i < rows; rows > 0.
+// dots2AVX512 is dst[m*ldd+i] = sum_k mat[i*ld+k]*x[m*ldx+k] for m < 2 and i < rows; rows is a multiple of 4 and > 0, k > 0.
 //
 //go:noescape
-func dotPairsAVX512(a *float32, b *float32, mat *float32, ld int, rows int, x *float32, y *float32, k int)
+func dots2AVX512(dst *float32, ldd int, mat *float32, ld int, rows int, x *float32, ldx int, k int)
+
+// dots3AVX512 is dst[m*ldd+i] = sum_k mat[i*ld+k]*x[m*ldx+k] for m < 3 and i < rows; rows is a multiple of 4 and > 0, k > 0.
+//
+//go:noescape
+func dots3AVX512(dst *float32, ldd int, mat *float32, ld int, rows int, x *float32, ldx int, k int)
+
+// dots4AVX512 is dst[m*ldd+i] = sum_k mat[i*ld+k]*x[m*ldx+k] for m < 4 and i < rows; rows is a multiple of 4 and > 0, k > 0.
+//
+//go:noescape
+func dots4AVX512(dst *float32, ldd int, mat *float32, ld int, rows int, x *float32, ldx int, k int)
 
 // copyRowsAVX512 is dst[i*ldd:][:lanes] = src[i*lds:][:lanes] for i < rows, in ascending i; rows > 0.
 //

@@ -1,7 +1,7 @@
 package vec_test
 
 import (
-	"slices"
+	"math"
 	"testing"
 
 	"github.com/rlx-go/rlx/plugins/cpu/kernels/internal/kerneltest"
@@ -9,27 +9,40 @@ import (
 	"github.com/rlx-go/rlx/plugins/cpu/kernels/vec"
 )
 
-// TestDotPairs checks that products with two vectors have the bits of those with one.
-func TestDotPairs(t *testing.T) {
+// TestDotsFew compares products with a few vectors with sums in float64, and checks that nothing else is written.
+func TestDotsFew(t *testing.T) {
 	r := kerneltest.RNG(5)
 	kerneltest.EachPool(t, func(t *testing.T, p *pool.Pool) {
 		s := p.Set
-		if vec.On(s).DotPairs == nil {
+		if vec.On(s).DotsFew == nil {
 			return
 		}
-		for range kerneltest.Some(40) {
-			rows, k := 1+r.IntN(6), 1+r.IntN(200)
-			ld := k + r.IntN(5)
-			mat, x, y := kerneltest.Randoms(r, rows*ld), kerneltest.Randoms(r, k), kerneltest.Randoms(r, k)
-			var got, want [2][]float32
+		for range kerneltest.Some(80) {
+			few, rows, k := 2+r.IntN(3), 1+r.IntN(14), 1+r.IntN(200)
+			ld, ldx, ldd := k+r.IntN(5), k+r.IntN(5), rows+r.IntN(5)
+			mat, x := kerneltest.Randoms(r, rows*ld), kerneltest.Randoms(r, few*ldx)
+			got := make([]float32, few*ldd)
 			for i := range got {
-				got[i], want[i] = make([]float32, rows), make([]float32, rows)
+				got[i] = math.Float32frombits(kerneltest.GuardBits)
 			}
-			vec.On(s).DotPairs(got[0], got[1], mat, ld, x, y)
-			vec.On(s).DotRows(want[0], 1, mat, ld, rows, x)
-			vec.On(s).DotRows(want[1], 1, mat, ld, rows, y)
-			if !slices.Equal(got[0], want[0]) || !slices.Equal(got[1], want[1]) {
-				t.Errorf("%s: %d rows of %d are %v, want %v", s.Name, rows, k, got, want)
+			vec.On(s).DotsFew(got, ldd, mat, ld, rows, x, ldx, few, k)
+			for at, y := range got {
+				m, i := at/ldd, at%ldd
+				if inside := i < rows; inside == kerneltest.IsGuard(y) {
+					t.Fatalf("%s: %d vectors, %d rows of %d: element %d of vector %d (inside: %v) is %v", s.Name, few, rows, k,
+						i, m, inside, y)
+				} else if !inside {
+					continue
+				}
+				want, size := 0.0, 0.0
+				for j := range k {
+					z := float64(mat[i*ld+j]) * float64(x[m*ldx+j])
+					want, size = want+z, size+math.Abs(z)
+				}
+				if math.Abs(float64(y)-want) > 1e-6*size {
+					t.Errorf("%s: %d vectors, %d rows of %d: element %d of vector %d is %v, want %v", s.Name, few, rows, k,
+						i, m, y, want)
+				}
 			}
 		}
 	})

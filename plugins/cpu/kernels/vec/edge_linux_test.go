@@ -28,8 +28,9 @@ func TestOperandsEndWithMemory(t *testing.T) {
 				vec.On(s).GatherRows(f((rows-1)*3+s.Lanes), 3, f((rows-1)*5+3), 5, rows, index[:])
 				for k := range 40 {
 					vec.On(s).DotRows(f((rows-1)*2+1), 2, f((rows-1)*(k+1)+k), k+1, rows, f(k))
-					if vec.On(s).DotPairs != nil && k > 0 {
-						vec.On(s).DotPairs(f(rows), f(rows), f((rows-1)*(k+1)+k), k+1, f(k), f(k))
+					for few := 2; few <= 4 && vec.On(s).DotsFew != nil && k > 0; few++ {
+						vec.On(s).DotsFew(f((few-1)*(rows+1)+rows), rows+1, f((rows-1)*(k+1)+k), k+1, rows,
+							f((few-1)*(k+2)+k), k+2, few, k)
 					}
 				}
 			}

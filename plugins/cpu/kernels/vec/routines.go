@@ -41,9 +41,10 @@ type Routines struct {
 		bias float32, masks [3][]float32, n, lines int)
 	// DotRows is dst[i*inc] = sum_k mat[i*ld+k]*x[k], i < rows.
 	DotRows func(dst []float32, inc int, mat []float32, ld int, rows int, x []float32)
-	// DotPairs is a[i] = sum_k mat[i*ld+k]*x[k] and b[i] = sum_k mat[i*ld+k]*y[k] for i < len(a), with the bits of
-	// DotRows. x is not empty. nil if the set has no such routine.
-	DotPairs            func(a, b []float32, mat []float32, ld int, x, y []float32)
+	// DotsFew is dst[m*ldd+i] = sum_k mat[i*ld+k]*x[m*ldx+k] for i < rows and m < few, where few is 2 to 4 and k > 0.
+	// It reads mat once. The bits of dst[m*ldd+i] depend on few and on whether i is among the last rows%4. nil if the
+	// set has no such routine.
+	DotsFew             func(dst []float32, ldd int, mat []float32, ld, rows int, x []float32, ldx, few, k int)
 	WidenF16, WidenBF16 func(dst []float32, src []uint16)
 	// NarrowF16 and NarrowBF16 round to the nearest, ties to even.
 	NarrowF16, NarrowBF16 func(dst []uint16, src []float32)

@@ -18,7 +18,7 @@ func avx2() *Routines {
 		CopyRows:   copyRowsOf(lanes, copyRowsAVX2),
 		Reverse:    reverseOf(lanes, reverseAVX2),
 		DotRows:    dotRowsOf(dotRowsAVX2),
-		DotPairs:   dotPairsOf(dotPairsAVX2),
+		DotsFew:    dotsFewOf(dotRowsAVX2, dots2AVX2, dots3AVX2, dots4AVX2),
 		WidenF16:   convertOf(lanes, widenF16AVX2, dtype.F16ToF32),
 		WidenBF16:  convertOf(lanes, widenBF16AVX2, dtype.BF16ToF32),
 		NarrowF16:  convertOf(lanes, narrowF16AVX2, dtype.F32ToF16),
@@ -38,7 +38,7 @@ func avx512() *Routines {
 		CopyRows:   copyRowsOf(lanes, copyRowsAVX512),
 		Reverse:    reverseOf(lanes, reverseAVX512),
 		DotRows:    dotRowsOf(dotRowsAVX512),
-		DotPairs:   dotPairsOf(dotPairsAVX512),
+		DotsFew:    dotsFewOf(dotRowsAVX512, dots2AVX512, dots3AVX512, dots4AVX512),
 		WidenF16:   convertOf(lanes, widenF16AVX512, dtype.F16ToF32),
 		WidenBF16:  convertOf(lanes, widenBF16AVX512, dtype.BF16ToF32),
 		NarrowF16:  convertOf(lanes, narrowF16AVX512, dtype.F32ToF16),
@@ -50,15 +50,23 @@ func avx512() *Routines {
 		setLines(lanes, stencilLinesAVX512, stencilEvenLinesAVX512)
 }
 
-func dotPairsOf(f func(a, b, mat *float32, ld int, rows int, x, y *float32, k int)) func(a, b, mat []float32, ld int,
-	x, y []float32) {
-	return func(a, b, mat []float32, ld int, x, y []float32) {
-		rows, k := len(a), len(x)
+func dotsFewOf(one func(dst *float32, inc int, mat *float32, ld int, rows int, x *float32, k int),
+	several ...func(dst *float32, ldd int, mat *float32, ld int, rows int, x *float32, ldx int, k int)) func([]float32,
+	int, []float32, int, int, []float32, int, int, int) {
+	const together = 4 // rows that the routines read at a time
+	return func(dst []float32, ldd int, mat []float32, ld, rows int, x []float32, ldx, few, k int) {
+		f := several[few-2]
 		if rows == 0 {
 			return
 		}
-		_, _, _ = b[rows-1], y[k-1], mat[(rows-1)*ld+k-1]
-		f(&a[0], &b[0], &mat[0], ld, rows, &x[0], &y[0], k)
+		_, _, _ = dst[(few-1)*ldd+rows-1], mat[(rows-1)*ld+k-1], x[(few-1)*ldx+k-1]
+		whole := rows / together * together
+		if whole > 0 {
+			f(&dst[0], ldd, &mat[0], ld, whole, &x[0], ldx, k)
+		}
+		for m := 0; m < few && whole < rows; m++ {
+			one(&dst[m*ldd+whole], 1, &mat[whole*ld], ld, rows-whole, &x[m*ldx], k)
+		}
 	}
 }
 

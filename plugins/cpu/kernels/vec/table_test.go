@@ -13,7 +13,7 @@ func TestTable(t *testing.T) {
 	optional := []string{"StoreFence"}
 	if runtime.GOARCH == "arm64" { // prefetches and stores past the caches have no NEON routines yet
 		optional = append(optional, "Stream", "PrefetchRows", "StencilPixels", "StencilLines", "StencilEvenLines",
-			"DotPairs")
+			"DotsFew")
 	}
 	kerneltest.CheckTable(t, func(s *isa.Set) any { return *vec.On(s) }, optional...)
 }
