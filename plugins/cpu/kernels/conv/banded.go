@@ -144,10 +144,15 @@ func (g *convolution) cut() {
 	for i := range g.phases {
 		f := &g.phases[i]
 		f.most = 0
-		for c := range g.cg {
-			for k := f.first; k < f.end; k++ {
-				at := c*channel + b.tap(g, k)
-				g.at, f.most = append(g.at, at), max(f.most, at)
+		first := len(g.at)
+		for k := f.first; k < f.end; k++ {
+			at := b.tap(g, k)
+			g.at, f.most = append(g.at, at), max(f.most, (g.cg-1)*channel+at)
+		}
+		taps := g.at[first:]
+		for c := 1; c < g.cg; c++ {
+			for _, at := range taps {
+				g.at = append(g.at, c*channel+at)
 			}
 		}
 		f.like = i
@@ -246,7 +251,8 @@ type bandPart struct {
 	at         [3]int // first element
 	high, wide int
 	first, end int
-	cols, ldc  int       // columns of the product
+	cols, ldc  int // columns of the product, and those of its panels
+	panels     int
 	c          []float32 // results, [lineStep, rows, ldc]
 	rows       int
 }
@@ -262,7 +268,18 @@ func (g *convolution) part(t int) bandPart {
 	x.n, x.group = rest/g.Groups, rest%g.Groups
 	x.high, x.wide = min(b.high, g.grid[1]-x.at[1]), min(b.wide, g.grid[2]-x.at[2])
 	x.cols = (x.high-1)*b.line + x.wide
+	nr := product.On(g.p.Set).NR
+	x.panels = pool.CeilDiv(x.cols, nr)
+	x.ldc = x.panels * nr
 	return x
+}
+
+// narrow makes the last panel a narrow one if that suffices.
+func (x *bandPart) narrow(s *isa.Set) {
+	on := product.On(s)
+	if before := (x.panels - 1) * on.NR; x.cols-before <= on.Narrow.NR {
+		x.ldc = before + on.Narrow.NR
+	}
 }
 
 // copyInput copies the elements of x that a part reads.
@@ -282,15 +299,15 @@ func (g *convolution) bandTask(t, worker int) {
 	nr := product.On(s).NR
 	mark := sc.Mark()
 	x := g.part(t)
-	panels := (x.cols + nr - 1) / nr
+	x.narrow(s)
 	copied := g.copyInput(&x, sc)
-	right := sc.Floats(panels*nr*g.deep + product.Spill)
+	right := sc.Floats(x.panels*nr*g.deep + product.Spill)
 	direct := !g.Transposed && b.line == g.out[2]
-	x.ldc, x.rows = panels*nr, min(g.keptRows(), x.end-x.first)
+	x.rows = min(g.keptRows(), x.end-x.first)
 	if !direct {
 		x.c = sc.Floats(g.lineStep()*x.rows*x.ldc + nr)
 	}
-	bias := sc.Floats(g.blockRows() * nr)
+	bias, biased := sc.Floats(g.blockRows()*nr), -1 // bias holds that of the block from biased on
 	like := -1
 	for i := 0; i < len(g.phases); {
 		lead := &g.phases[i]
@@ -312,7 +329,7 @@ func (g *convolution) bandTask(t, worker int) {
 		for ; i < end; i++ {
 			f := &g.phases[i]
 			if f.like != like {
-				g.packBand(right, copied, f, x.cols, panels, product.Plain.KSplit(f.k))
+				g.packBand(right, copied, f, &x, product.Plain.KSplit(f.k))
 				like = f.like
 			}
 			slot := 0
@@ -322,7 +339,7 @@ func (g *convolution) bandTask(t, worker int) {
 			for first := x.first; first < x.end; first += g.blockRows() {
 				k := first / g.blockRows()
 				rows := min(g.blockRows(), g.og-first)
-				q := product.GemmArgs{M: rows, N: x.ldc, K: f.k, LDC: x.ldc, Wide: true}
+				q := product.GemmArgs{M: rows, N: x.ldc, K: f.k, LDC: x.ldc}
 				switch {
 				case direct:
 					q.C, q.N, q.LDC = g.Out[(x.n*g.Cout+x.group*g.og+first)*elementwise.Volume(g.out)+dot3(x.at,
@@ -333,11 +350,12 @@ func (g *convolution) bandTask(t, worker int) {
 				default:
 					q.C = x.c
 				}
-				g.addBias(&q, bias, x.group*g.og+first)
+				g.addBias(&q, bias, x.group*g.og+first, biased != first)
+				biased = first
 				inner := sc.Mark()
 				q.Tiles(s, sc, 0, 0, rows, 0, q.N,
 					g.packed[g.packedAt(i, blocks)+(x.group*blocks+k)*(g.blockRows()*f.k+product.Spill):], right,
-					panels, 0)
+					x.panels, 0)
 				sc.Release(inner)
 				if !direct && !g.Transposed {
 					g.writeLines(&x, f, first, rows, sc)
@@ -373,19 +391,21 @@ func (g *convolution) startRow(row []float32, o int) {
 
 var oneRun = [2]int{} // a vector at the offset itself
 
-// packBand packs the elements that a phase reads of a band as panels, in blocks of kb products.
-func (g *convolution) packBand(dst, copied []float32, f *phase, cols, panels, kb int) {
+// packBand packs the elements that a phase reads of a part's band as panels, in blocks of kb products.
+func (g *convolution) packBand(dst, copied []float32, f *phase, x *bandPart, kb int) {
 	s, b := g.p.Set, &g.band
 	nr := product.On(s).NR
 	places := g.at[g.cg*f.first:][:f.k]
-	for v := 0; v < panels*nr; v += s.Lanes {
-		from := min(v, (cols-1)/s.Lanes*s.Lanes) // past the last column, anything will do
+	for v := 0; v < x.ldc; v += s.Lanes {
+		from := min(v, (x.cols-1)/s.Lanes*s.Lanes) // past the last column, anything will do
 		if !b.flat {
 			from = from/b.line*b.pitch + from%b.line
 		}
+		panel := v / nr * nr
+		width := min(nr, x.ldc-panel)
 		for k := 0; k < f.k; k += kb {
 			n := min(kb, f.k-k)
-			vec.On(s).CopyRuns(dst[k*panels*nr+v/nr*nr*n+v%nr:], nr, copied[from:], places[k:k+n], f.most, oneRun[:],
+			vec.On(s).CopyRuns(dst[k*x.panels*nr+panel*n+v-panel:], width, copied[from:], places[k:k+n], f.most, oneRun[:],
 				s.Lanes)
 		}
 	}

@@ -114,7 +114,7 @@ func (g *convolution) block(n, group, m, chunk, worker int) {
 		rows := min(g.blockRows(), g.og-first)
 		c := image[first*ldc+m:]
 		q := product.GemmArgs{M: rows, N: cols, K: g.k, C: c, LDC: ldc, Wide: !g.flat()}
-		g.addBias(&q, bias, group*g.og+first)
+		g.addBias(&q, bias, group*g.og+first, true)
 		if g.left == nil {
 			g.packBlock(packed, group*blocks+k, sc)
 		} else {
@@ -128,13 +128,14 @@ func (g *convolution) block(n, group, m, chunk, worker int) {
 	sc.Release(mark)
 }
 
-// addBias makes a product add the bias of output channels from o on. buf has blockRows*nr floats.
-func (g *convolution) addBias(q *product.GemmArgs, buf []float32, o int) {
+// addBias makes a product add the bias of output channels from o on. buf has blockRows*nr floats. It holds the bias
+// already, unless fill is set.
+func (g *convolution) addBias(q *product.GemmArgs, buf []float32, o int, fill bool) {
 	if g.Bias == nil {
 		return
 	}
 	nr := product.On(g.p.Set).NR
-	for r := range q.M {
+	for r := 0; fill && r < q.M; r++ {
 		vec.Fill(buf[r*nr:][:nr], g.Bias[o+r])
 	}
 	q.Residual, q.LDR, q.Repeats = buf, nr, true

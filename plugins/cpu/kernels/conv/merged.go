@@ -110,7 +110,7 @@ func (x *mergedBlocks) Do(lo, hi, worker int) {
 		// whole vectors, which the kernels store without a detour
 		wide := pool.CeilDiv(cols, s.Lanes) * s.Lanes
 		q := product.GemmArgs{M: rows, N: wide, K: g.k, C: c, LDC: wide}
-		g.addBias(&q, bias, group*g.og+o)
+		g.addBias(&q, bias, group*g.og+o, true)
 		if g.left == nil {
 			g.packBlock(packed, block, sc)
 		} else {

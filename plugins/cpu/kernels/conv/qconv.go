@@ -168,11 +168,11 @@ func (x *qconv[T]) task(t, worker int) {
 	nr := product.On(s).NR
 	mark := sc.Mark()
 	y, f := g.part(t), &g.phases[0]
-	panels := (y.cols + nr - 1) / nr
+	panels := y.panels
 	seen := g.copyInput(&y, sc)
 	right := sc.Floats(panels*nr*f.k + product.Spill)
-	g.packBand(right, seen, f, y.cols, panels, max(1, f.k))
-	ldc := panels * nr
+	g.packBand(right, seen, f, &y, max(1, f.k))
+	ldc := y.ldc
 	acc, add, mult, tmp := sc.Ints(by.MR*ldc), sc.Ints(ldc), sc.Floats(ldc), sc.Floats(by.MR*nr)
 	row := quad.StoredBytes(sc.Floats(ldc / 4))
 	if clear(add); x.left.Zero != 0 {
