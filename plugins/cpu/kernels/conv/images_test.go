@@ -12,15 +12,17 @@ import (
 // drawImages draws a convolution of several images.
 func drawImages(r *rand.Rand, kind int) *Args {
 	g := randomConv(r, false)
-	switch kind % 4 {
+	switch kind % 5 {
 	case 1:
 		g = drawFew(r)
 	case 2:
 		g = drawWinograd(r)
 	case 3:
 		g = drawLines(r)
+	case 4:
+		g = drawTiny(r)
 	}
-	g.N, g.Last = []int{2, 3, 6, 12, 13}[r.IntN(5)], false
+	g.N, g.Last, g.Epilogue = []int{2, 3, 6, 12, 13}[r.IntN(5)], false, Epilogue{}
 	drawValues(r, g)
 	g.Out = make([]float32, g.N*g.Cout*elementwise.Volume(g.OutSize()))
 	return g
