@@ -155,6 +155,8 @@ type convolution struct {
 	band                band
 	fill                float32      // the value of padding
 	at                  []int        // where each tap of a band begins to read
+	places              []int        // see listInside
+	biases              []float32    // of whole vectors of channels, for tiny images
 	masks               [3][]float32 // see alongLines
 	tapped              []tapLine    // lines of the result; see pixels
 

@@ -45,7 +45,7 @@ func (g *convolution) ownImages() bool {
 func (g *convolution) kept() bool {
 	switch k := g.Packed; {
 	case g.byChannel():
-		return !g.byPixel() || k.pixels != nil
+		return !g.byPixel() || *k.forPixels(g) != nil
 	case g.inPatches(): // of all images at once
 		return false
 	case g.byWinograd():

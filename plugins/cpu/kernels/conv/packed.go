@@ -13,6 +13,7 @@ type Packed struct {
 	left   []float32 // as the left operand; see convBlocks
 	right  []float32 // as the right operand; see few
 	pixels []float32 // see packPixels
+	tiny   []float32 // the same for tiny images
 	// Transformed for Winograd's algorithm, and the largest magnitude. It is infinite if they cannot be used.
 	winograd []float32
 	largest  float64
@@ -37,6 +38,9 @@ func (g *Args) PackedSize(p *pool.Pool, varies bool) (n int64) {
 		n = pool.FloatBytes(c.phasesSize())
 	case c.byChannel():
 		n = pool.FloatBytes(c.pixelWeights())
+		if varies { // some images may be tiny
+			n *= 2
+		}
 	case c.inPatches():
 		q := c.patchProduct(1)
 		n = q.KeptSize(p)
@@ -56,6 +60,14 @@ func (g *Args) PackedSize(p *pool.Pool, varies bool) (n int64) {
 		n += pool.FloatBytes(c.leftSize())
 	}
 	return n
+}
+
+// forPixels returns where the weights are kept that packPixels packs.
+func (k *Packed) forPixels(g *convolution) *[]float32 {
+	if g.tiny() {
+		return &k.tiny
+	}
+	return &k.pixels
 }
 
 // leftSize returns the number of floats of all blocks of packed weights.

@@ -59,6 +59,10 @@ func (g *convolution) pixels() {
 	if p.Bad.Load() != 0 {
 		return
 	}
+	if g.tiny() {
+		g.tinyImages()
+		return
+	}
 	strides := places(g.placedSize())
 	g.at = g.at[:0]
 	for i := range g.taps {
@@ -108,19 +112,25 @@ func (g *convolution) listTapLines() {
 	}
 }
 
-// packPixels sets packed to the weights [blocks, taps, lanes]. It stores 1 in Bad if they cannot be used.
+// packPixels sets packed to the weights [blocks, taps, lanes], or [taps, blocks, lanes] for tiny images. It stores 1 in
+// Bad if they cannot be used.
 func (g *convolution) packPixels() {
 	p, kept, lanes, taps := g.p, g.Packed, g.p.Set.Lanes, elementwise.Volume(g.Kernel)
-	if kept != nil && kept.pixels != nil {
-		g.packed = kept.pixels
-		g.refuse()
-		return
+	block, step := taps*lanes, lanes // distances
+	if g.tiny() {
+		block, step = lanes, g.pixelBlocks()*lanes
 	}
 	if kept == nil {
 		g.packed = p.Shared.Floats(g.pixelWeights())
 	} else {
+		to := kept.forPixels(g)
+		if *to != nil {
+			g.packed = *to
+			g.refuse()
+			return
+		}
 		g.packed = make([]float32, g.pixelWeights())
-		kept.pixels = g.packed
+		*to = g.packed
 	}
 	clear(g.packed)
 	row := p.Shared.Floats(taps)
@@ -128,7 +138,7 @@ func (g *convolution) packPixels() {
 		w := g.Weight.Row(p.Set, o*taps, taps, row)
 		g.check(w)
 		for t, x := range w {
-			g.packed[(o/lanes*taps+t)*lanes+o%lanes] = x
+			g.packed[o/lanes*block+t*step+o%lanes] = x
 		}
 	}
 	if kept != nil {

@@ -30,8 +30,8 @@ func (g *Args) togetherSize(p *pool.Pool) pool.Size {
 		r.Shared += pool.FloatBytes(g.Groups*((c.og+nr-1)/nr)*nr*c.k+product.Spill, g.Cout*taps)
 		r.Worker = pool.FloatBytes(high*c.k, high*c.k+product.Spill, high*g.Cout, s.Lanes*product.KBlock, mr*nr)
 	case c.byChannel():
-		r.Worker = max(c.bandScratch(), c.pixelScratch(), c.lineScratch())
-		r.Shared += pool.FloatBytes(c.pixelWeights(), taps, 3*taps*s.Lanes)
+		r.Worker = max(c.bandScratch(), c.pixelScratch(), c.lineScratch(), c.tinyScratch())
+		r.Shared += pool.FloatBytes(c.pixelWeights(), taps, max(3*taps, c.pixelBlocks())*s.Lanes)
 	default:
 		blocks := (c.og + c.blockRows() - 1) / c.blockRows()
 		r.Shared += pool.FloatBytes(g.Groups * blocks * (c.blockRows()*c.k + product.Spill*taps))

@@ -14,7 +14,7 @@ func TestConvScratch(t *testing.T) {
 	r := kerneltest.RNG(8)
 	for i := range kerneltest.Some(75) {
 		g := randomConv(r, i%3 == 1)
-		switch i % 5 {
+		switch i % 6 {
 		case 0:
 			g = drawFew(r)
 		case 1:
@@ -24,7 +24,9 @@ func TestConvScratch(t *testing.T) {
 		case 3:
 			g = drawLines(r)
 		case 4:
-			g = drawImages(r, i/5)
+			g = drawImages(r, i/6)
+		case 5:
+			g = drawTiny(r)
 		}
 		g.Out = make([]float32, g.N*elementwise.Volume(g.OutSize())*g.Cout)
 		larger := *g // memory for a larger convolution must suffice
@@ -37,7 +39,7 @@ func TestConvScratch(t *testing.T) {
 			for range 2 { // workers may have images of their own in the second call
 				Convolve(p, g)
 			}
-			kept := pool.FloatBytes(len(g.Packed.left), len(g.Packed.right), len(g.Packed.pixels),
+			kept := pool.FloatBytes(len(g.Packed.left), len(g.Packed.right), len(g.Packed.pixels), len(g.Packed.tiny),
 				len(g.Packed.phases), len(g.Packed.winograd))
 			if kept > need.Packed {
 				t.Errorf("packed weights of %s take %d bytes, more than %d", describeConv(g), kept, need.Packed)
@@ -45,7 +47,7 @@ func TestConvScratch(t *testing.T) {
 			c := pool.Keep[convolution](p)
 			other := pool.FloatBytes(cap(c.patch), cap(c.bias),
 				cap(c.row)) + pool.SizeOf[product.GemmArgs](cap(c.each)) +
-				pool.SizeOf[tap](cap(c.taps)) + pool.SizeOf[phase](cap(c.phases)) + pool.SizeOf[int](cap(c.at))
+				pool.SizeOf[tap](cap(c.taps)) + pool.SizeOf[phase](cap(c.phases)) + pool.SizeOf[int](cap(c.at)+cap(c.places))
 			kerneltest.Fits(t, p, need, other, fmt.Sprintf("%s with %d threads: %s", p.Features(), p.Threads(),
 				describeConv(g)))
 		})
