@@ -394,8 +394,8 @@ func (g *convolution) packBand(dst, copied []float32, f *phase, x *bandPart, kb 
 		width := min(nr, x.ldc-panel)
 		for k := 0; k < f.k; k += kb {
 			n := min(kb, f.k-k)
-			vec.On(s).CopyRuns(dst[k*x.panels*nr+panel*n+v-panel:], width, copied[from:], places[k:k+n], f.most, oneRun[:],
-				s.Lanes)
+			vec.On(s).CopyRuns(dst[k*x.panels*nr+panel*n+v-panel:], width, copied[from:], places[k:k+n], f.most,
+				oneRun[:], s.Lanes)
 		}
 	}
 }

@@ -47,7 +47,8 @@ func TestConvScratch(t *testing.T) {
 			c := pool.Keep[convolution](p)
 			other := pool.FloatBytes(cap(c.patch), cap(c.bias),
 				cap(c.row)) + pool.SizeOf[product.GemmArgs](cap(c.each)) +
-				pool.SizeOf[tap](cap(c.taps)) + pool.SizeOf[phase](cap(c.phases)) + pool.SizeOf[int](cap(c.at)+cap(c.places))
+				pool.SizeOf[tap](cap(c.taps)) + pool.SizeOf[phase](cap(c.phases)) +
+				pool.SizeOf[int](cap(c.at)+cap(c.places))
 			kerneltest.Fits(t, p, need, other, fmt.Sprintf("%s with %d threads: %s", p.Features(), p.Threads(),
 				describeConv(g)))
 		})
