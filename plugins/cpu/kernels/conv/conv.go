@@ -215,7 +215,7 @@ func (g *convolution) list() {
 	g.reach()
 	if g.taps == nil { // whole cache lines, so that no worker writes to those of another with images of its own
 		g.taps, g.phases, g.at = make([]tap, 0, 32), make([]phase, 0, 4), make([]int, 0, 32)
-		g.tapped = make([]tapLine, 0, 64)
+		g.tapped, g.places = make([]tapLine, 0, 64), make([]int, 0, 32)
 	}
 	g.phases, g.taps = g.phases[:0], g.taps[:0]
 	var every, classes [3]int
