@@ -1,6 +1,7 @@
 package elementwise
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/rlx-go/rlx/plugins/cpu/kernels/internal/kerneltest"
@@ -42,5 +43,26 @@ func BenchmarkElementwise(b *testing.B) {
 				On(p.Set).Binary[Pow](dst, positive, y)
 			}
 		})
+	}
+}
+
+// BenchmarkShortRows calls a function for rows whose last elements do not fill a vector, on one thread.
+func BenchmarkShortRows(b *testing.B) {
+	p := kerneltest.NewPool(b, 1, isa.Features()[len(isa.Features())-1])
+	r := kerneltest.RNG(1)
+	for _, n := range []int{5, 49, 64, 196, 225} {
+		x, dst := kerneltest.Randoms(r, n), make([]float32, n)
+		for _, op := range []UnaryOp{Relu, Silu} {
+			b.Run(fmt.Sprint(op, "/", n), func(b *testing.B) {
+				for b.Loop() {
+					Apply(p.Set, op, dst, x)
+				}
+			})
+			b.Run(fmt.Sprint(op, "/inplace/", n), func(b *testing.B) {
+				for b.Loop() {
+					Apply(p.Set, op, dst, dst)
+				}
+			})
+		}
 	}
 }

@@ -166,6 +166,13 @@ func TestUnaryLengths(t *testing.T) {
 						t.Fatalf("%v of %d elements: element %d is %v, alone it is %v", op, n, i, x, one[i])
 					}
 				}
+				in := append([]float32(nil), src[:n]...)
+				Apply(p.Set, op, in, in)
+				for i, x := range in {
+					if math.Float32bits(x) != math.Float32bits(dst[i]) && x == x {
+						t.Fatalf("%v of %d elements in place: element %d is %v, want %v", op, n, i, x, dst[i])
+					}
+				}
 				if op != Log && op != Log2 && op != Log1p && op != Sqrt && op != Rsqrt {
 					check(t, op.String())
 				}
