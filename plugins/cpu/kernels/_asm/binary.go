@@ -16,6 +16,7 @@ func genBinary(v vec) {
 		v.compare(name, []uint8{0, 4, 17, 18, 30, 29}[i]) // quiet; false for NaN but ne
 	}
 	v.choose()
+	v.mulAddRows()
 	v.bits()
 	genDoubles(v)
 	genHalves(v)
@@ -71,6 +72,42 @@ func (v vec) binaryRest(op floatFunction) {
 	XORQ(at, at)
 	s := &sweep{v, at, v.first(Load(Param("n"), GP64()))}
 	s.store(op.f(s.load(a, nil), s.load(b, nil)), dst)
+	VZEROUPPER()
+	RET()
+}
+
+// mulAddRows writes the routine that multiplies and adds a number for each row. There is no call for a row, which takes
+// longer than a short row.
+func (v vec) mulAddRows() {
+	name := "mulAddRows" + v.name
+	TEXT(name, NOSPLIT, "func(dst, x *float32, n, rows int, by *float32, byStep int, add *float32, addStep int)")
+	Doc(name + " is dst = x*by[r*byStep] + add[r*addStep] for rows r of n elements, rounded once; n, rows > 0, dst " +
+		"may be x.")
+	Pragma("noescape")
+	dst, x, rows := Load(Param("dst"), GP64()), Load(Param("x"), GP64()), Load(Param("rows"), GP64())
+	by, add := Load(Param("by"), GP64()), Load(Param("add"), GP64())
+	byStep, addStep := Load(Param("byStep"), GP64()), Load(Param("addStep"), GP64())
+	SHLQ(U8(2), byStep)
+	SHLQ(U8(2), addStep)
+	n, at := GP64(), GP64()
+	Label("row")
+	a, b := v.reg(), v.reg()
+	VBROADCASTSS(Mem{Base: by}, a)
+	VBROADCASTSS(Mem{Base: add}, b)
+	Load(Param("n"), n)
+	XORQ(at, at)
+	v.sweep("row", n, at, func(s *sweep) {
+		y := s.load(x, nil)
+		VFMADD213PS(b, a, y)
+		s.store(y, dst)
+	})
+	Load(Param("n"), n)
+	LEAQ(Mem{Base: x, Index: n, Scale: 4}, x)
+	LEAQ(Mem{Base: dst, Index: n, Scale: 4}, dst)
+	ADDQ(byStep, by)
+	ADDQ(addStep, add)
+	DECQ(rows)
+	JNE(LabelRef("row"))
 	VZEROUPPER()
 	RET()
 }

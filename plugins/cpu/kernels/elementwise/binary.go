@@ -129,7 +129,12 @@ func Binary[T Number](p *pool.Pool, op BinaryOp, dst, a []T, aShape []int, b []T
 	}
 	if d, ok := any(dst).([]float32); ok {
 		x, y := any(a).([]float32)[:Elements(aShape)], any(b).([]float32)[:Elements(bShape)]
-		pool.Split(p, n, pool.Grain, binaryVectors{newOutput(p, op <= Min, d[:n], x, y), g, On(p.Set).Binary[op], x, y})
+		v := binaryVectors{newOutput(p, op <= Min, d[:n], x, y), g, On(p.Set).Binary[op], x, y}
+		if k := g.eachRow(len(x), len(y)); k >= 0 && (op == Mul || op == Add) && On(p.Set).mulAddRows != nil {
+			pool.Split(p, n, pool.Grain, rowNumbers{v, k, op})
+			return nil
+		}
+		pool.Split(p, n, pool.Grain, v)
 		return nil
 	}
 	switch d := any(dst).(type) {

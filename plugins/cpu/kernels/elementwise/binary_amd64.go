@@ -97,6 +97,11 @@ func geBytesAVX2(dst *uint8, a *float32, b *float32, blocks int)
 //go:noescape
 func chooseAVX2(dst *float32, cond *uint8, t *float32, f *float32, blocks int)
 
+// mulAddRowsAVX2 is dst = x*by[r*byStep] + add[r*addStep] for rows r of n elements, rounded once; n, rows > 0, dst may be x.
+//
+//go:noescape
+func mulAddRowsAVX2(dst *float32, x *float32, n int, rows int, by *float32, byStep int, add *float32, addStep int)
+
 // andBitsAVX2 is dst = f(a, b) over vectors of bytes; blocks > 0, dst may be a or b.
 //
 //go:noescape
@@ -462,6 +467,11 @@ func geBytesAVX512(dst *uint8, a *float32, b *float32, blocks int)
 //
 //go:noescape
 func chooseAVX512(dst *float32, cond *uint8, t *float32, f *float32, blocks int)
+
+// mulAddRowsAVX512 is dst = x*by[r*byStep] + add[r*addStep] for rows r of n elements, rounded once; n, rows > 0, dst may be x.
+//
+//go:noescape
+func mulAddRowsAVX512(dst *float32, x *float32, n int, rows int, by *float32, byStep int, add *float32, addStep int)
 
 // andBitsAVX512 is dst = f(a, b) over vectors of bytes; blocks > 0, dst may be a or b.
 //

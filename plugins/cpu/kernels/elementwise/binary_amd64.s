@@ -462,6 +462,57 @@ loop:
 	VZEROUPPER
 	RET
 
+// func mulAddRowsAVX2(dst *float32, x *float32, n int, rows int, by *float32, byStep int, add *float32, addStep int)
+// Requires: AVX, FMA3
+TEXT ·mulAddRowsAVX2(SB), NOSPLIT, $0-64
+	MOVQ dst+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ rows+24(FP), DX
+	MOVQ by+32(FP), BX
+	MOVQ add+48(FP), SI
+	MOVQ byStep+40(FP), DI
+	MOVQ addStep+56(FP), R8
+	SHLQ $0x02, DI
+	SHLQ $0x02, R8
+
+row:
+	VBROADCASTSS (BX), Y0
+	VBROADCASTSS (SI), Y1
+	MOVQ         n+16(FP), R9
+	XORQ         R10, R10
+	SUBQ         $0x08, R9
+	JLT          rowRest
+
+rowWhole:
+	VMOVUPS     (CX)(R10*1), Y2
+	VFMADD213PS Y1, Y0, Y2
+	VMOVUPS     Y2, (AX)(R10*1)
+	ADDQ        $0x20, R10
+	SUBQ        $0x08, R9
+	JGE         rowWhole
+
+rowRest:
+	ADDQ        $0x08, R9
+	JEQ         rowEnd
+	LEAQ        firstLanes<>+32(SB), R11
+	SHLQ        $0x02, R9
+	SUBQ        R9, R11
+	VMOVDQU     (R11), Y2
+	VMASKMOVPS  (CX)(R10*1), Y2, Y3
+	VFMADD213PS Y1, Y0, Y3
+	VMASKMOVPS  Y3, Y2, (AX)(R10*1)
+
+rowEnd:
+	MOVQ n+16(FP), R9
+	LEAQ (CX)(R9*4), CX
+	LEAQ (AX)(R9*4), AX
+	ADDQ DI, BX
+	ADDQ R8, SI
+	DECQ DX
+	JNE  row
+	VZEROUPPER
+	RET
+
 // func andBitsAVX2(dst *uint8, a *uint8, b *uint8, blocks int)
 // Requires: AVX
 TEXT ·andBitsAVX2(SB), NOSPLIT, $0-32
@@ -2340,6 +2391,57 @@ loop:
 	ADDQ      $0x10, CX
 	DECQ      SI
 	JNE       loop
+	VZEROUPPER
+	RET
+
+// func mulAddRowsAVX512(dst *float32, x *float32, n int, rows int, by *float32, byStep int, add *float32, addStep int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·mulAddRowsAVX512(SB), NOSPLIT, $0-64
+	MOVQ dst+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ rows+24(FP), DX
+	MOVQ by+32(FP), BX
+	MOVQ add+48(FP), SI
+	MOVQ byStep+40(FP), DI
+	MOVQ addStep+56(FP), R8
+	SHLQ $0x02, DI
+	SHLQ $0x02, R8
+
+row:
+	VBROADCASTSS (BX), Z0
+	VBROADCASTSS (SI), Z1
+	MOVQ         n+16(FP), R9
+	XORQ         R10, R10
+	SUBQ         $0x10, R9
+	JLT          rowRest
+
+rowWhole:
+	VMOVUPS     (CX)(R10*1), Z2
+	VFMADD213PS Z1, Z0, Z2
+	VMOVUPS     Z2, (AX)(R10*1)
+	ADDQ        $0x40, R10
+	SUBQ        $0x10, R9
+	JGE         rowWhole
+
+rowRest:
+	ADDQ        $0x10, R9
+	JEQ         rowEnd
+	MOVQ        $+1, R11
+	SHLXQ       R9, R11, R11
+	DECQ        R11
+	KMOVW       R11, K1
+	VMOVUPS.Z   (CX)(R10*1), K1, Z2
+	VFMADD213PS Z1, Z0, Z2
+	VMOVUPS     Z2, K1, (AX)(R10*1)
+
+rowEnd:
+	MOVQ n+16(FP), R9
+	LEAQ (CX)(R9*4), CX
+	LEAQ (AX)(R9*4), AX
+	ADDQ DI, BX
+	ADDQ R8, SI
+	DECQ DX
+	JNE  row
 	VZEROUPPER
 	RET
 

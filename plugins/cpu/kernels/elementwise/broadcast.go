@@ -147,12 +147,12 @@ func (g *grid) step(operand int) int { return g.strides[operand][g.rank-1] }
 // A call for a row costs about as much as shortRow elements.
 const shortRow = 128
 
-// shortRows returns the operand that repeats an element along each row, if there are two operands of m and n elements,
-// the other one is dense and rows are short. Otherwise it returns -1.
-func (g *grid) shortRows(m, n int) int {
+// eachRow returns the operand that repeats an element along each row, if there are two operands of m and n elements
+// and the other one is dense. Otherwise it returns -1.
+func (g *grid) eachRow(m, n int) int {
 	size := Elements(g.dims[:g.rank])
 	switch {
-	case g.rank < 2 || g.dims[g.rank-1] > shortRow:
+	case g.rank < 2:
 		return -1
 	case g.step(0) == 0 && g.step(1) == 1 && n == size:
 		return 0
@@ -160,6 +160,14 @@ func (g *grid) shortRows(m, n int) int {
 		return 1
 	}
 	return -1
+}
+
+// shortRows is eachRow if rows are short; otherwise it returns -1.
+func (g *grid) shortRows(m, n int) int {
+	if !g.short() {
+		return -1
+	}
+	return g.eachRow(m, n)
 }
 
 // short reports whether rows are so short that operands are spread instead of computed row by row.

@@ -28,6 +28,9 @@ func TestOperandsEndWithMemory(t *testing.T) {
 				for _, g := range On(s).test {
 					g(kerneltest.Edge[uint8](t, n), f(n))
 				}
+				if n > 0 {
+					MulAddRows(s, f(3*n), f(3*n), n, f(3), f(3))
+				}
 				On(s).choose(f(n), kerneltest.Edge[uint8](t, n), f(n), f(n))
 				for _, g := range On(s).bits {
 					g(kerneltest.Edge[uint8](t, n), kerneltest.Edge[uint8](t, n), kerneltest.Edge[uint8](t, n))

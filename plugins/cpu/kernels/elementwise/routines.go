@@ -12,6 +12,8 @@ type Routines struct {
 	compare [compareCount]func(dst []uint8, a, b []float32)
 	test    [predicateCount]func(dst []uint8, src []float32)
 	choose  func(dst []float32, cond []uint8, t, f []float32)
+	// mulAddRows is MulAddRows for at least one element. Nil means none.
+	mulAddRows func(dst, x *float32, n, rows int, by *float32, byStep int, add *float32, addStep int)
 	// bits holds the functions of bits and bools. A function of one operand gets it as both a and b.
 	bits [bitOpCount]func(dst, a, b []uint8)
 	// half holds functions of f16 or bf16 that widen, compute in f32 and round in one pass.
