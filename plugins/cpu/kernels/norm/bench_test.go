@@ -1,6 +1,7 @@
 package norm
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/rlx-go/rlx/plugins/cpu/kernels/internal/kerneltest"
@@ -74,4 +75,24 @@ func BenchmarkNorms(b *testing.B) {
 		Normalize(p, Args{Dst: stored.F32(y), X: stored.F32(x), Gamma: stored.F32(x), Beta: stored.F32(x), N: 768,
 			Center: true}, 4096)
 	})
+}
+
+// BenchmarkBatchNorm times batch norms of [1, channels, area] on one thread.
+func BenchmarkBatchNorm(b *testing.B) {
+	p, _ := pool.New(1)
+	defer p.Close()
+	for _, area := range []int{49, 196, 784, 3136} {
+		c := 150528 / area
+		r := kerneltest.RNG(1)
+		x, dst, ones := kerneltest.Randoms(r, c*area), make([]float32, c*area), make([]float32, c)
+		vec.Fill(ones, 1)
+		g := BatchNormArgs{Dst: dst, X: x, Gamma: ones, Beta: ones, Mean: ones, Variance: ones, Batch: 1, Channels: c,
+			Area: area, Eps: 1e-5, Kept: new(BatchNormKept)}
+		b.Run(fmt.Sprint(area), func(b *testing.B) {
+			b.SetBytes(int64(8 * len(x)))
+			for b.Loop() {
+				BatchNorm(p, &g)
+			}
+		})
+	}
 }

@@ -122,16 +122,17 @@ type BatchNormArgs struct {
 // BatchNormKept keeps what BatchNorm computes of the operands but X. A root and a division for each channel take longer
 // than a small image.
 type BatchNormKept struct {
-	channels      []affine
-	by, shift     []float32 // see batchNormRows
-	area          int       // of by and shift
-	allNear, made bool
+	channelBy, channelShift []float32 // see affine
+	near                    []bool
+	by, shift               []float32 // see batchNormRows
+	area                    int       // of by and shift
+	allNear, made           bool
 }
 
 // BatchNormKeptSize returns the bytes that Kept takes for images of so many channels and pixels, or fewer pixels.
 func BatchNormKeptSize(channels, area int) int64 {
 	n := channels * min(area, shortArea)
-	return pool.SizeOf[affine](channels) + pool.FloatBytes(n, n)
+	return pool.SizeOf[bool](channels) + pool.FloatBytes(channels, channels, n, n)
 }
 
 // affine is the function x*by + shift, and whether it is exact enough in float32; see nearMean.
@@ -145,10 +146,13 @@ func (k *BatchNormKept) make(g *BatchNormArgs) {
 	if k.made {
 		return
 	}
-	k.channels, k.allNear, k.made = make([]affine, g.Channels), true, true
-	for c := range k.channels {
-		k.channels[c] = g.channel(c)
-		k.allNear = k.allNear && k.channels[c].near
+	n := g.Channels
+	k.channelBy, k.channelShift, k.near = make([]float32, n), make([]float32, n), make([]bool, n)
+	k.allNear, k.made = true, true
+	for c := range n {
+		a := g.channel(c)
+		k.channelBy[c], k.channelShift[c], k.near[c] = a.by, a.shift, a.near
+		k.allNear = k.allNear && a.near
 	}
 }
 
@@ -157,9 +161,9 @@ func (k *BatchNormKept) rows(g *BatchNormArgs) (by, shift []float32) {
 	if k.area != g.Area {
 		n := g.Channels * g.Area
 		k.by, k.shift, k.area = pool.Sized(k.by, n), pool.Sized(k.shift, n), g.Area
-		for c, a := range k.channels {
-			vec.Fill(k.by[c*g.Area:][:g.Area], a.by)
-			vec.Fill(k.shift[c*g.Area:][:g.Area], a.shift)
+		for c := range g.Channels {
+			vec.Fill(k.by[c*g.Area:][:g.Area], k.channelBy[c])
+			vec.Fill(k.shift[c*g.Area:][:g.Area], k.channelShift[c])
 		}
 	}
 	return k.by, k.shift
@@ -195,7 +199,7 @@ func BatchNorm(p *pool.Pool, g *BatchNormArgs) {
 
 // BatchNormScratch returns what BatchNorm needs for images of so many channels and pixels.
 func BatchNormScratch(channels, area int) pool.Size {
-	r := pool.Size{Worker: pool.FloatBytes(elementwise.Spread, elementwise.Spread, 1, min(area, shortRow))}
+	r := pool.Size{Worker: pool.FloatBytes(elementwise.Spread, elementwise.Spread, 1, 1)}
 	n := channels * min(area, shortArea) // smaller images may come, too
 	r.Shared = pool.FloatBytes(n, n)
 	return r
@@ -242,27 +246,25 @@ type batchNorm struct {
 func (g *batchNorm) Do(lo, hi, worker int) {
 	s, sc := g.p.Set, g.p.Scratch(worker)
 	gamma, beta := sc.Floats(elementwise.Spread), sc.Floats(elementwise.Spread)
-	weight, row := sc.Floats(1), sc.Floats(min(g.Area, shortRow))
-	stencil := vec.On(s).Stencil
-	for r := lo; r < hi; r++ {
-		c := r % g.Channels
-		dst, x := g.Dst[r*g.Area:(r+1)*g.Area], g.X[r*g.Area:(r+1)*g.Area]
-		var a affine
-		if g.Kept != nil {
-			a = g.Kept.channels[c]
+	one, two := sc.Floats(1), sc.Floats(1)
+	for r, rows := lo, 1; r < hi; r += rows {
+		c, by, shift, near := r%g.Channels, one, two, false
+		if k := g.Kept; k != nil {
+			by, shift, near = k.channelBy[c:], k.channelShift[c:], k.near[c]
 		} else {
-			a = g.channel(c)
+			a := g.channel(c)
+			by[0], shift[0], near = a.by, a.shift, a.near
 		}
-		if a.near && len(x) <= len(row) {
-			weight[0] = a.by
-			if &dst[0] == &x[0] {
-				copy(row, x)
-				x = row[:len(x)]
-			}
-			stencil(dst, x, oneTap[:], 0, weight, a.shift)
-			continue
+		rows = 1
+		for g.Kept != nil && near && rows < min(hi-r, g.Channels-c) && g.Kept.near[c+rows] {
+			rows++
 		}
-		normalizeRow(s, dst, x, g.Gamma[c], g.Beta[c], g.Mean[c], float32(g.scale(c)), 0, gamma, beta)
+		dst, x := g.Dst[r*g.Area:][:rows*g.Area], g.X[r*g.Area:][:rows*g.Area]
+		if near {
+			elementwise.MulAddRows(s, dst, x, g.Area, by, shift)
+		} else {
+			normalizeRow(s, dst, x, g.Gamma[c], g.Beta[c], g.Mean[c], float32(g.scale(c)), 0, gamma, beta)
+		}
 	}
 }
 
@@ -279,15 +281,9 @@ func (g *BatchNormArgs) channel(c int) affine {
 		math.Abs(float64(g.Mean[c])*scale) <= nearMean && math.Abs(by)+math.Abs(shift) <= math.MaxFloat32}
 }
 
-// A batch norm of short rows spends most of its time on spreading gamma and beta. It becomes one multiplication and one
-// addition if the mean is at most this many standard deviations. That costs an error of the same number of units in the
-// last place of gamma.
-const (
-	nearMean = 16
-	shortRow = 1 << 10
-)
-
-var oneTap = [1]int{}
+// A batch norm becomes one multiplication and one addition for each element if the mean is at most this many standard
+// deviations. That costs an error of the same number of units in the last place of gamma.
+const nearMean = 16
 
 // normalizeRow is dst = ((x-mean)*scale + shift)*gamma + beta. one and two are buffers of spread elements.
 func normalizeRow(s *isa.Set, dst, x []float32, gamma, beta, mean, scale, shift float32, one, two []float32) {
