@@ -132,43 +132,49 @@ func (r *Routines) setStencils(lanes int, gather func(dst *float32, ldd int, src
 		_ = src[(rows-1)*lds+int(last)]
 		gather(&dst[0], ldd, &src[0], lds, rows, &at[0])
 	}
+	// The last elements are computed in a vector that overlaps the one before.
 	r.Stencil = func(dst, src []float32, at []int, most int, w []float32, bias float32) {
-		n := len(dst) / lanes
+		n := len(dst)
 		w = w[:len(at)]
-		if n > 0 && len(at) > 0 {
-			_ = src[most+n*lanes-1]
-			stencil(&dst[0], &src[0], &at[0], len(at), &w[0], bias, n)
-		} else {
-			n = 0
+		if n < lanes || len(at) == 0 {
+			stencilGeneric(dst, src, at, most, w, bias)
+			return
 		}
-		if n *= lanes; n < len(dst) {
-			stencilGeneric(dst[n:], src[n:], at, most, w, bias)
+		_ = src[most+n-1]
+		stencil(&dst[0], &src[0], &at[0], len(at), &w[0], bias, n/lanes)
+		if n%lanes > 0 {
+			stencil(&dst[n-lanes], &src[n-lanes], &at[0], len(at), &w[0], bias, 1)
 		}
 	}
 	r.StencilEvens = func(dst, src []float32, at []int, most int, w []float32, bias float32) {
-		n := len(dst) / lanes
+		n := len(dst)
 		w = w[:len(at)]
-		if n > 0 && len(at) > 0 {
-			_ = src[most+2*n*lanes-1]
-			evens(&dst[0], &src[0], &at[0], len(at), &w[0], bias, n)
-		} else {
-			n = 0
+		if n < lanes || len(at) == 0 {
+			stencilEvensGeneric(dst, src, at, most, w, bias)
+			return
 		}
-		if n *= lanes; n < len(dst) {
-			stencilEvensGeneric(dst[n:], src[2*n:], at, most, w, bias)
+		whole := n / lanes * lanes
+		_ = src[most+2*whole-1]
+		evens(&dst[0], &src[0], &at[0], len(at), &w[0], bias, n/lanes)
+		switch last := n - lanes; {
+		case whole == n:
+		case most+2*n <= len(src):
+			evens(&dst[last], &src[2*last], &at[0], len(at), &w[0], bias, 1)
+		default:
+			stencilEvensGeneric(dst[whole:], src[2*whole:], at, most, w, bias)
 		}
 	}
 	r.StencilEach = func(dst, src []float32, at []int, w []float32, place []int, bias []float32) {
-		n := checkStencil(dst, src, at) / lanes
+		n := checkStencil(dst, src, at)
 		checkStencil(dst, w, place[:len(at)])
-		bias = bias[:len(dst)]
-		if n > 0 && len(at) > 0 {
-			each(&dst[0], &src[0], &at[0], len(at), &w[0], &place[0], &bias[0], n)
-		} else {
-			n = 0
+		bias = bias[:n]
+		if n < lanes || len(at) == 0 {
+			stencilEachGeneric(dst, src, at, w, place, bias)
+			return
 		}
-		if n *= lanes; n < len(dst) {
-			stencilEachGeneric(dst[n:], src[n:], at, w[n:], place, bias[n:])
+		each(&dst[0], &src[0], &at[0], len(at), &w[0], &place[0], &bias[0], n/lanes)
+		if last := n - lanes; n%lanes > 0 {
+			each(&dst[last], &src[last], &at[0], len(at), &w[last], &place[0], &bias[last], 1)
 		}
 	}
 	return r
