@@ -96,6 +96,7 @@ def measure(name):
 
 
 torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+torch.backends.mha.set_fastpath_enabled(False)  # its op cannot be exported
 os.makedirs(args.dir, exist_ok=True)
 start, ratios = time.time(), []
 print("| model | PyTorch | " + " | ".join(f"{b} | ratio" for b in args.backends.split(",")) + " |", flush=True)
