@@ -40,18 +40,6 @@ type config struct {
 	vision                *vision // nil if the model takes no images
 }
 
-// delta holds the sizes of linear attention by the gated delta rule.
-type delta struct {
-	keyHeads, keyDim     int64
-	valueHeads, valueDim int64
-	taps                 int64 // of the convolution before it
-	joined               bool  // one projection computes q, k, v and gates head by head, another step and rate
-}
-
-// keys returns the width of the keys of all heads, and values the width of their values.
-func (d delta) keys() int64   { return d.keyHeads * d.keyDim }
-func (d delta) values() int64 { return d.valueHeads * d.valueDim }
-
 // layer holds the properties in which layers differ.
 type layer struct {
 	linear bool  // attention by the gated delta rule
@@ -218,84 +206,6 @@ func matrix(w *nn.Weights, name, want string) (rows, cols int64, err error) {
 			want, maxSize)
 	}
 	return t.Shape[0].Const, t.Shape[1].Const, nil
-}
-
-// A reader reads a configuration. It stops at the first error, which it keeps.
-type reader struct {
-	arch.Config
-	err error
-}
-
-func (r *reader) fail(err error) {
-	if r.err == nil {
-		r.err = err
-	}
-}
-
-func (r *reader) int(key string, lo, hi, otherwise int64) int64 {
-	v, ok, err := r.Int(key, lo, hi)
-	r.fail(err)
-	if !ok || err != nil {
-		return otherwise
-	}
-	return v
-}
-
-func (r *reader) float(key string, otherwise float64) float64 {
-	v, ok, err := r.Float(key)
-	r.fail(err)
-	if !ok {
-		return otherwise
-	}
-	return v
-}
-
-// positive reads a number that must be positive.
-func (r *reader) positive(key string, otherwise float64) float64 {
-	v := r.float(key, otherwise)
-	if r.err == nil && !(v > 0 && v <= math.MaxFloat32) {
-		r.fail(diag.New(arch.ErrConfig, r.Origin(key), "%s is %v; want a positive number", key, v))
-	}
-	return v
-}
-
-func (r *reader) string(key, otherwise string) string {
-	v, ok, err := r.String(key)
-	r.fail(err)
-	if !ok {
-		return otherwise
-	}
-	return v
-}
-
-func (r *reader) bool(key string, otherwise bool) bool {
-	v, ok, err := r.Bool(key)
-	r.fail(err)
-	if !ok {
-		return otherwise
-	}
-	return v
-}
-
-// cap reads a softcap; null switches it off.
-func (r *reader) cap(key string, otherwise float64) float64 {
-	if r.Given(key) {
-		otherwise = 0
-	}
-	v := r.float(key, otherwise)
-	if !(v >= 0 && v <= math.MaxFloat32) {
-		r.fail(diag.New(arch.ErrConfig, r.Origin(key), "%s is %v; want a positive number, or null", key, v))
-	}
-	return v
-}
-
-func (r *reader) agree(key string, fromTensors int64) { r.fail(r.Agree(key, fromTensors)) }
-
-// bias checks that a key for biases agrees with the tensors.
-func (r *reader) bias(key string, found bool) {
-	if r.bool(key, found) != found {
-		r.fail(diag.New(arch.ErrConfig, r.Origin(key), "%s is %v; the tensors say %v", key, !found, found))
-	}
 }
 
 func readConfig(w *nn.Weights, cfg arch.Config) (c config, err error) {
@@ -500,65 +410,6 @@ func (c *config) readHeads(w *nn.Weights, r *reader) error {
 	_, c.qkvBias = w.Type(q + ".bias")
 	_, c.oBias = w.Type(attn + "o_proj.bias")
 	r.bias("attention_bias", c.qkvBias)
-	return nil
-}
-
-// readDelta reads the sizes of linear attention. One projection and one convolution compute q, k and v together.
-func (c *config) readDelta(w *nn.Weights, r *reader) error {
-	i := slices.IndexFunc(c.layers, func(l layer) bool { return l.linear })
-	if kinds[c.kind].delta {
-		c.gainOffset = 1
-		r.int(keyInterval, 1, maxSize, 4) // layer_types and the tensors say which layers these are
-		_, c.mtp = w.Type("mtp.fc.weight")
-		if n := r.int(keyMTP, 0, 1, 0); n == 1 && !c.mtp {
-			return diag.New(arch.ErrTensor, "mtp.fc.weight", "tensor is missing; %s is 1", keyMTP)
-		}
-	}
-	switch {
-	case i < 0:
-		return nil
-	case !kinds[c.kind].delta:
-		return diag.New(arch.ErrConfig, r.Origin(keyType),
-			"%s is %q; the tensors have linear attention, which is qwen3_5's", keyType, c.kind)
-	}
-	s := fmt.Sprintf("model.layers.%d.linear_attn.", i)
-	conv, ok := w.Type(s + "conv1d.weight")
-	decay, found := w.Type(s + "A_log")
-	if !ok || !found || len(conv.Shape) != 3 || len(decay.Shape) != 1 || !conv.Shape[1].Is(1) ||
-		conv.Shape[0].Const > maxSize || conv.Shape[2].Const > maxSize || conv.Shape[2].Const < 1 {
-		return diag.New(arch.ErrTensor, w.Source(s+"conv1d.weight"),
-			"tensor is %v, and A_log %v; expected [channels, 1, taps] and [value heads]", conv, decay)
-	}
-	name := s + "in_proj_z.weight"
-	_, joined := w.Type(s + "in_proj_qkvz.weight")
-	if joined {
-		name = s + "in_proj_qkvz.weight"
-	}
-	values, _, err := matrix(w, name, "[value heads*width, width]")
-	if err != nil {
-		return err
-	}
-	if joined { // the projection also has q, k and v, which are the rows of the convolution
-		values -= conv.Shape[0].Const
-	}
-	d := delta{joined: joined, keyHeads: r.int(keyKeyHeads, 1, maxSize, 16), valueHeads: decay.Shape[0].Const,
-		taps: conv.Shape[2].Const}
-	if r.err != nil {
-		return r.err
-	}
-	keys := (conv.Shape[0].Const - values) / 2
-	if d.valueHeads < 1 || values < 1 || values%d.valueHeads != 0 || keys < 1 || keys%d.keyHeads != 0 ||
-		(conv.Shape[0].Const-values)%2 != 0 || d.valueHeads%d.keyHeads != 0 {
-		return diag.New(arch.ErrConfig, r.Origin(keyKeyHeads),
-			"%d key heads of linear attention do not fit the tensors: %d channels of the convolution, of which %d are those of %d value heads",
-			d.keyHeads, conv.Shape[0].Const, values, d.valueHeads)
-	}
-	d.keyDim, d.valueDim = keys/d.keyHeads, values/d.valueHeads
-	c.delta = d
-	r.agree("linear_num_value_heads", d.valueHeads)
-	r.agree("linear_value_head_dim", d.valueDim)
-	r.agree("linear_key_head_dim", d.keyDim)
-	r.agree("linear_conv_kernel_dim", d.taps)
 	return nil
 }
 
