@@ -197,19 +197,25 @@ func Compile(ctx context.Context, methods []*ir.Graph, o Options) (*Result, erro
 func prepareAll(methods []*ir.Graph, o Options, options func(method int) pass.Options) (
 	jobs []job, left []LeftOut, err error) {
 	out := map[string]bool{}
-	// leave reports whether err only means that a target is left out.
-	leave := func(t Target, err error) bool {
+	// leave returns nil if err only means that a target is left out. If no target can run all, what the first one lacks
+	// says why.
+	leave := func(t Target, err error) error {
 		lacks := errors.Is(err, code.Untaken) || errors.Is(err, code.Unsupported)
-		if !o.LeaveOut || !lacks || len(out) == len(o.Targets)-1 {
-			return false
+		switch {
+		case !o.LeaveOut || !lacks:
+			return err
+		case len(left) == len(o.Targets)-1:
+			return append(left, LeftOut{t.Name, err})[0].Err
 		}
 		out[t.Name], left = true, append(left, LeftOut{t.Name, err})
-		return true
+		return nil
 	}
 	divisions := make([][]*inStages, len(o.Targets))
 	for k, t := range o.Targets {
-		if divisions[k], err = stages(methods, t, o.Stages, options); err != nil && !leave(t, err) {
-			return nil, nil, err
+		if divisions[k], err = stages(methods, t, o.Stages, options); err != nil {
+			if err := leave(t, err); err != nil {
+				return nil, nil, err
+			}
 		}
 	}
 	for i, g := range methods {
@@ -223,13 +229,10 @@ func prepareAll(methods []*ir.Graph, o Options, options func(method int) pass.Op
 			}
 			j, err := prepare(g, t, o.Fallbacks, divisions[k][i], options(i), dump)
 			if err != nil {
-				if err = fmt.Errorf("%s for %s: %w", g.Name, t.Name, err); leave(t, err) {
-					continue
+				if err := leave(t, fmt.Errorf("%s for %s: %w", g.Name, t.Name, err)); err != nil {
+					return nil, nil, err
 				}
-				if len(left) > 0 { // no target can run all: what the first one lacks says why
-					err = left[0].Err
-				}
-				return nil, nil, err
+				continue
 			}
 			j.method = g.Name
 			jobs = append(jobs, j)
