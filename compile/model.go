@@ -107,9 +107,6 @@ func Load(ctx context.Context, path string, o Options) (*Model, error) {
 		m.Close()
 		return nil, err
 	}
-	if len(o.Targets) == 0 {
-		m.targets = takeAll(m.targets, m.built.Methods)
-	}
 	return m, nil
 }
 

@@ -8,7 +8,6 @@ import (
 	"github.com/rlx-go/rlx/core/code"
 	driver "github.com/rlx-go/rlx/core/compile"
 	"github.com/rlx-go/rlx/core/diag"
-	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/target"
 	"github.com/rlx-go/rlx/internal/regular"
 )
@@ -100,17 +99,4 @@ func targetFiles(names []string) (out []string) {
 		}
 	}
 	return out
-}
-
-// takeAll drops targets that lack the packed types of the models' weights, or an op that nothing else expresses. It is
-// used only if no targets are named.
-func takeAll(targets []driver.Target, methods []*ir.Graph) []driver.Target {
-	return slices.DeleteFunc(slices.Clone(targets), func(t driver.Target) bool {
-		return slices.ContainsFunc(methods, func(g *ir.Graph) bool {
-			return slices.ContainsFunc(g.Nodes, func(n *ir.Node) bool {
-				how, _ := t.Takes.Support(n.Op)
-				return n.Type.DType.IsPacked() && !t.Takes.HasType(n.Type.DType) || how == target.None
-			})
-		})
-	})
 }

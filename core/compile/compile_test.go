@@ -13,27 +13,49 @@ import (
 	"github.com/rlx-go/rlx/core/pass"
 )
 
-// TestStops checks that a compilation that is cancelled runs no further pass, whenever it is cancelled.
+// TestStops checks that a compilation that is cancelled runs no further pass and returns the cause, whenever it is
+// cancelled, also after a target was left out.
 func TestStops(t *testing.T) {
-	g := ir.NewGraph("f")
-	g.Return("y", op.Neg(op.Input(g, "x", ir.TypeOf(dtype.F32, 2))))
+	negation := func(name string) *ir.Graph {
+		g := ir.NewGraph(name)
+		g.Return("y", op.Neg(op.Input(g, "x", ir.TypeOf(dtype.F32, 2))))
+		return g
+	}
+	quotient := ir.NewGraph("quotient") // wgpu does not divide 64-bit integers
+	ints := ir.TypeOf(dtype.I64, 2)
+	quotient.Return("y", op.Div(op.Input(quotient, "a", ints), op.Input(quotient, "b", ints)))
+	for _, tt := range []struct {
+		name    string
+		methods []*ir.Graph
+		leftOut int
+	}{
+		{"all targets", []*ir.Graph{negation("f")}, 0},
+		{"a target left out", []*ir.Graph{quotient, negation("f"), negation("g")}, 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) { stopsAnywhere(t, tt.methods, tt.leftOut) })
+	}
+}
+
+// stopsAnywhere cancels compilations of the methods at each graph in turn.
+func stopsAnywhere(t *testing.T, methods []*ir.Graph, leftOut int) {
 	why := errors.New("the user's reason")
 	for at := 1; ; at++ {
 		ctx, cancel := context.WithCancelCause(context.Background())
 		graphs := 0
-		_, err := compile.Compile(
-			ctx, []*ir.Graph{g},
-			compile.Options{Targets: compile.Defaults(), Layout: func([]compile.Weight) (int64, error) {
-				return 0, nil
-			},
-				Dump: func(string, string, string, *ir.Graph) {
-					if graphs++; graphs == at {
-						cancel(why)
-					}
-				}})
+		r, err := compile.Compile(ctx, methods, compile.Options{
+			Targets: compile.Defaults(), LeaveOut: true,
+			Layout: func([]compile.Weight) (int64, error) { return 0, nil },
+			Dump: func(string, string, string, *ir.Graph) {
+				if graphs++; graphs == at {
+					cancel(why)
+				}
+			}})
 		cancel(nil)
-		if err == nil && graphs < at && at > 10 {
-			return // all graphs were tried
+		if err == nil && graphs < at && at > 10 { // all graphs were tried
+			if len(r.LeftOut) != leftOut {
+				t.Errorf("left out are %v, want %d", r.LeftOut, leftOut)
+			}
+			return
 		}
 		if !errors.Is(err, why) {
 			t.Fatalf("cancelled at graph %d: %v", at, err)
