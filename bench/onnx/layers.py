@@ -131,6 +131,17 @@ class Chosen(nn.Module):
         return y
 
 
+class Bags(nn.Module):
+    """Sums of embeddings, which the older exporter of PyTorch makes a Loop over the bags."""
+
+    def __init__(self):
+        super().__init__()
+        self.e = nn.EmbeddingBag(20, 8, mode="sum")
+
+    def forward(self, x, starts):
+        return self.e(x, starts.sort().values)
+
+
 class Experts(nn.Module):
     """A mixture of experts that computes only the tokens of each, as Transformers had it."""
 
@@ -155,6 +166,7 @@ M = {
     "channel_attention": one(ChannelAttention, {"x": b}, r(2, 7, 12)),
     "sort_open": layer(lambda p, x: x.sort(1, descending=True), {"x": t}, r(2, 7, 3)),
     "chosen_rows": one(Chosen, {"x": t, "mask": t}, r(2, 7, 6), lambda: torch.arange(14).view(2, 7) % 3 == 1),
+    "embedding_bag": one(Bags, {"x": {0: "n"}, "starts": {0: "bags"}}, whole(20, 9), lambda: torch.tensor([2, 0, 3])),
     "chosen_experts": one(Experts, {"x": {0: "rows"}}, r(7, 6)),
     "open_shapes": layer(open_shapes, {"x": t, "y": b}, r(2, 8, 3), r(2, 3, 4, 5)),
     "lstm_no_bias": layer(

@@ -2,7 +2,8 @@
 
 A folder has model.onnx, input_I.pb, and output_I.pb, which ONNX Runtime computes; those of other sizes are in its
 folders size1 and size2. It needs torch, torchvision, timm, transformers, onnx, onnxruntime and onnxscript. Names that
-end in -dynamo use the newer exporter of torch. "all" stands for every architecture with both exporters.
+end in -dynamo use the newer exporter of torch, and those that end in -opset11 the older one with that opset. "all"
+stands for every architecture with both exporters.
 """
 
 import inspect, os, sys, warnings
@@ -13,56 +14,12 @@ from onnx import numpy_helper
 import torchvision.models as tv
 
 import dense_models, image_models, layers, more, text_models, timm_models
+from shared import both, b, hf, ids, image, llm, pix, seq2seq, small_image, speech, text
 
 
 def vision(name, size=64, **kw):
     def make():
         return getattr(tv, name)(weights=None, **kw).eval(), (torch.randn(2, 3, size, size),), {"x": {0: "batch"}}
-
-    return make
-
-
-def bert():
-    import transformers as t
-
-    c = t.BertConfig(vocab_size=100, hidden_size=48, num_hidden_layers=2, num_attention_heads=4, intermediate_size=96)
-    m = t.BertModel(c).eval()
-    m.set_attn_implementation("eager")
-
-    class W(torch.nn.Module):
-        def __init__(s):
-            super().__init__()
-            s.m = m
-
-        def forward(s, ids, mask):
-            return s.m(input_ids=ids, attention_mask=mask).last_hidden_state
-
-    return (
-        W().eval(),
-        (torch.randint(0, 100, (2, 12)), torch.ones(2, 12, dtype=torch.long)),
-        {"ids": {0: "batch", 1: "seq"}, "mask": {0: "batch", 1: "seq"}},
-    )
-
-
-def hf(config, model, names, inputs, axes, out="last_hidden_state", **kw):
-    def make():
-        import transformers as t
-
-        m = getattr(t, model)(getattr(t, config)(**kw)).eval()
-        try:
-            m.set_attn_implementation("eager")
-        except Exception:
-            pass
-
-        class W(torch.nn.Module):
-            def __init__(s):
-                super().__init__()
-                s.m = m
-
-            def forward(s, *a):
-                return getattr(s.m(**dict(zip(names, a)), return_dict=True), out)
-
-        return W().eval(), inputs(), dict(zip(names, axes))
 
     return make
 
@@ -101,8 +58,6 @@ class UNet(torch.nn.Module):
         return s.o(torch.relu(s.d(torch.cat([a, u], 1))))
 
 
-ids = lambda: (torch.randint(0, 90, (2, 12)),)
-pix = lambda s: (lambda: (torch.randn(2, 3, s, s),))
 M = {
     "resnet18": vision("resnet18"),
     "regnet_y_400mf": vision("regnet_y_400mf"),
@@ -122,16 +77,15 @@ M = {
     "inception_v3": vision("inception_v3", 160, init_weights=False, aux_logits=False),
     "alexnet": vision("alexnet", 224),
     "vgg11_bn": vision("vgg11_bn", 224),
-    "bert": bert,
+    "bert": hf("BertModel", "BertConfig", text_models.masked, text_models.both_masked, **text),
     "lstm": lambda: (LSTM().eval(), (torch.randint(0, 50, (2, 9)),), {"x": {0: "batch"}}),
     "gru": lambda: (GRU().eval(), (torch.randn(7, 2, 24),), {"x": {1: "batch"}}),
     "unet": lambda: (UNet().eval(), (torch.randn(1, 3, 32, 48),), {"x": {0: "batch"}}),
     "distilbert": hf(
-        "DistilBertConfig",
         "DistilBertModel",
-        ["input_ids"],
+        "DistilBertConfig",
         ids,
-        [{0: "b", 1: "s"}],
+        both,
         vocab_size=100,
         dim=48,
         n_layers=2,
@@ -139,36 +93,33 @@ M = {
         hidden_dim=96,
     ),
     "deberta": hf(
-        "DebertaV2Config",
         "DebertaV2Model",
-        ["input_ids"],
+        "DebertaV2Config",
         ids,
-        [{0: "b"}],
+        {"input_ids": b},
         relative_attention=True,
         position_buckets=16,
         pos_att_type=["p2c", "c2p"],
-        **more.text,
+        **text,
     ),
     "modernbert": hf(
-        "ModernBertConfig",
         "ModernBertModel",
-        ["input_ids"],
+        "ModernBertConfig",
         ids,
-        [{0: "b", 1: "s"}],
+        both,
         pad_token_id=0,
         bos_token_id=1,
         eos_token_id=2,
         cls_token_id=1,
         sep_token_id=2,
         reference_compile=False,
-        **more.text,
+        **text,
     ),
     "t5_encoder": hf(
-        "T5Config",
         "T5EncoderModel",
-        ["input_ids"],
+        "T5Config",
         ids,
-        [{0: "b", 1: "s"}],
+        both,
         vocab_size=100,
         d_model=48,
         d_kv=12,
@@ -177,37 +128,22 @@ M = {
         num_heads=4,
     ),
     "gpt2": hf(
-        "GPT2Config",
         "GPT2Model",
-        ["input_ids"],
+        "GPT2Config",
         ids,
-        [{0: "b", 1: "s"}],
+        both,
         vocab_size=100,
         n_embd=48,
         n_layer=2,
         n_head=4,
         use_cache=False,
     ),
-    "llama": hf(
-        "LlamaConfig",
-        "LlamaModel",
-        ["input_ids"],
-        ids,
-        [{0: "b", 1: "s"}],
-        vocab_size=100,
-        hidden_size=48,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        intermediate_size=96,
-        use_cache=False,
-    ),
+    "llama": hf("LlamaModel", "LlamaConfig", ids, both, **llm),
     "dinov2": hf(
-        "Dinov2Config",
         "Dinov2Model",
-        ["pixel_values"],
+        "Dinov2Config",
         pix(56),
-        [{0: "b"}],
+        image,
         hidden_size=48,
         num_hidden_layers=2,
         num_attention_heads=4,
@@ -215,20 +151,18 @@ M = {
         patch_size=14,
     ),
     "deit": hf(
-        "DeiTConfig",
         "DeiTModel",
-        ["pixel_values"],
+        "DeiTConfig",
         pix(32),
-        [{0: "b"}],
-        **more.small_image,
+        image,
+        **small_image,
     ),
     "segformer": hf(
-        "SegformerConfig",
         "SegformerForSemanticSegmentation",
-        ["pixel_values"],
+        "SegformerConfig",
         pix(64),
-        [{0: "b"}],
-        out="logits",
+        image,
+        pick=lambda y: y.logits,
         hidden_sizes=[16, 24, 32, 48],
         decoder_hidden_size=32,
         num_attention_heads=[1, 2, 4, 4],
@@ -236,42 +170,38 @@ M = {
     "whisper_encoder": lambda: (
         __import__("transformers")
         .WhisperModel(
-            __import__("transformers").WhisperConfig(max_source_positions=50, num_mel_bins=20, **more.seq2seq)
+            __import__("transformers").WhisperConfig(max_source_positions=50, num_mel_bins=20, **seq2seq)
         )
         .encoder.eval(),
         (torch.randn(1, 20, 100),),
         {"x": {0: "b"}},
     ),
     "wav2vec2": hf(
-        "Wav2Vec2Config",
         "Wav2Vec2Model",
-        ["input_values"],
+        "Wav2Vec2Config",
         lambda: (torch.randn(1, 4000),),
-        [{0: "b"}],
-        **more.speech,
+        {"input_values": b},
+        **speech,
     ),
     "clip_vision": hf(
-        "CLIPVisionConfig",
         "CLIPVisionModel",
-        ["pixel_values"],
+        "CLIPVisionConfig",
         pix(32),
-        [{0: "b"}],
-        **more.small_image,
+        image,
+        **small_image,
     ),
     "siglip_vision": hf(
-        "SiglipVisionConfig",
         "SiglipVisionModel",
-        ["pixel_values"],
+        "SiglipVisionConfig",
         pix(32),
-        [{0: "b"}],
-        **more.small_image,
+        image,
+        **small_image,
     ),
     "mamba": hf(
-        "MambaConfig",
         "MambaModel",
-        ["input_ids"],
+        "MambaConfig",
         lambda: (torch.randint(0, 90, (1, 8)),),
-        [{}],
+        {"input_ids": {}},
         vocab_size=100,
         hidden_size=24,
         num_hidden_layers=2,
@@ -311,10 +241,12 @@ def write(d, session, names, args):
         open(os.path.join(d, f"output_{i}.pb"), "wb").write(numpy_helper.from_array(v).SerializeToString())
 
 
-def export(m, args, axes, path, dynamo):
+def export(m, args, axes, path, how):
     with torch.no_grad():
-        if not dynamo:
-            torch.onnx.export(m, args, path, input_names=list(axes), dynamic_axes=axes, opset_version=18, dynamo=False)
+        if how != "dynamo":
+            opset = int(how.removeprefix("opset") or 18)
+            kw = dict(input_names=list(axes), dynamic_axes=axes, opset_version=opset, dynamo=False)
+            torch.onnx.export(m, args, path, **kw)
             return
         dims = {n: torch.export.Dim(n, min=1, max=512) for ax in axes.values() for n in ax.values()}
         shapes = tuple({i: dims[n] for i, n in ax.items()} for ax in axes.values())
@@ -342,8 +274,9 @@ for name in names:
     os.makedirs(d, exist_ok=True)
     path = os.path.join(d, "model.onnx")
     try:
-        m, args, axes = M[name.removesuffix("-dynamo")]()
-        export(m, args, axes, path, name.endswith("-dynamo"))
+        architecture, _, how = name.partition("-")
+        m, args, axes = M[architecture]()
+        export(m, args, axes, path, how)
         s = ort.InferenceSession(path, providers=["CPUExecutionProvider"])
         inputs = [i.name for i in s.get_inputs()]
         write(d, s, inputs, args)

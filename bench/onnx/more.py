@@ -89,7 +89,7 @@ M = {
         "CLIPTextConfig",
         ids,
         {"input_ids": b},
-        **dict(text, pad_token_id=0, bos_token_id=1, eos_token_id=2),
+        **dict(text, **special),
     ),
     "mistral": hf("MistralModel", "MistralConfig", ids, both, **llm),
     "qwen2": hf("Qwen2Model", "Qwen2Config", ids, both, **llm),
@@ -158,13 +158,7 @@ M = {
         **speech,
     ),
     "bart": hf("BartModel", "BartConfig", ids, both, **seq2seq),
-    "marian": hf(
-        "MarianModel",
-        "MarianConfig",
-        lambda: (torch.randint(3, 90, (2, 12)), torch.randint(3, 90, (2, 5))),
-        {"input_ids": {0: "batch", 1: "seq"}, "decoder_input_ids": {0: "batch", 1: "target"}},
-        **seq2seq,
-    ),
+    "marian": hf("MarianModel", "MarianConfig", ids2, pair, **seq2seq),
     "t5_decoder_past": decoder(
         "T5ForConditionalGeneration",
         "T5Config",

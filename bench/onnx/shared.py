@@ -43,11 +43,14 @@ def hf(model, config, inputs, axes, pick=lambda y: y.last_hidden_state, attn="ea
 
 
 ids = lambda: (torch.randint(3, 90, (2, 12)),)
+ids2 = lambda: (torch.randint(3, 90, (2, 12)), torch.randint(3, 90, (2, 5)))
 pix = lambda s: (lambda: (torch.randn(2, 3, s, s),))
 both = {"input_ids": {0: "batch", 1: "seq"}}
+pair = {"input_ids": {0: "batch", 1: "seq"}, "decoder_input_ids": {0: "batch", 1: "target"}}
 image = {"pixel_values": {0: "batch"}}
 text = dict(vocab_size=100, hidden_size=48, num_hidden_layers=2, num_attention_heads=4, intermediate_size=96)
-llm = dict(text, num_key_value_heads=2, head_dim=12, use_cache=False, pad_token_id=0, bos_token_id=1, eos_token_id=2)
+special = dict(pad_token_id=0, bos_token_id=1, eos_token_id=2)
+llm = dict(text, num_key_value_heads=2, head_dim=12, use_cache=False, **special)
 seq2seq = dict(
     vocab_size=100,
     d_model=48,
@@ -57,10 +60,8 @@ seq2seq = dict(
     decoder_attention_heads=4,
     encoder_ffn_dim=96,
     decoder_ffn_dim=96,
-    pad_token_id=0,
-    bos_token_id=1,
-    eos_token_id=2,
     decoder_start_token_id=1,
+    **special,
 )
 small_image = dict(
     hidden_size=48, num_hidden_layers=2, num_attention_heads=4, intermediate_size=96, image_size=32, patch_size=8

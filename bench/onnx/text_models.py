@@ -5,11 +5,8 @@ import torch
 from shared import *
 
 first = lambda y: y[0]
-ids2 = lambda: (torch.randint(3, 90, (2, 12)), torch.randint(3, 90, (2, 5)))
 masked = lambda: (torch.randint(3, 90, (2, 12)), torch.ones(2, 12, dtype=torch.long))
 both_masked = {"input_ids": {0: "batch", 1: "seq"}, "attention_mask": {0: "batch", 1: "seq"}}
-pair = {"input_ids": {0: "batch", 1: "seq"}, "decoder_input_ids": {0: "batch", 1: "target"}}
-special = dict(pad_token_id=0, bos_token_id=1, eos_token_id=2)
 bert = dict(text, max_position_embeddings=64, type_vocab_size=2)
 gpt = dict(vocab_size=100, n_embd=48, n_layer=2, n_head=4, n_positions=64, use_cache=False, **special)
 
@@ -263,6 +260,16 @@ M = {
     "helium": encoder("Helium", **llm),
     "mpt": encoder(
         "Mpt", d_model=48, n_heads=4, n_layers=2, max_seq_len=64, vocab_size=100, use_cache=False, expansion_ratio=2
+    ),
+    "jetmoe": encoder(
+        "JetMoe",
+        kv_channels=12,
+        num_local_experts=4,
+        num_experts_per_tok=2,
+        **{k: v for k, v in llm.items() if k != "head_dim"}
+    ),
+    "nllb_moe": encoder(
+        "NllbMoe", pair, ids2, num_experts=4, encoder_sparse_step=1, decoder_sparse_step=1, expert_capacity=8, **seq2seq
     ),
     "nemotron": encoder("Nemotron", **llm),
     "persimmon": encoder("Persimmon", **{k: v for k, v in llm.items() if k not in ("num_key_value_heads", "head_dim")}),

@@ -34,6 +34,8 @@ var elementwise = strings.Fields(`Abs Acos Acosh Add And Asin Asinh Atan Atanh B
 	Identity IsInf IsNaN LeakyRelu Less LessOrEqual Log Max Min Mish Mod Mul Neg Not Or Pow PRelu Reciprocal Relu Round
 	Selu Sigmoid Sign Sin Sinh Softplus Softsign Sqrt Sub Sum Swish Tan Tanh ThresholdedRelu Where Xor`)
 
+func isElementwise(name string) bool { return slices.Contains(elementwise, name) }
+
 // takesRows has ops of which an input with a shape or the end of a slice may have a number of rows that the data
 // decide.
 var takesRows = strings.Fields("ConstantOfShape Expand Reshape Slice")
@@ -48,7 +50,7 @@ func (n *node) boundOf() func(out *ir.Node) *bound {
 	b, rank := *n.in[i].bound, n.typeOf(i).Rank()
 	switch name := n.p.GetOpType(); {
 	case canonical(n.p.GetDomain()) != "":
-	case slices.Contains(elementwise, name):
+	case isElementwise(name):
 		if n.sameRows(b.axis - rank) {
 			return func(out *ir.Node) *bound { return &bound{out.Type.Rank() + b.axis - rank, b.count} }
 		}
@@ -77,8 +79,8 @@ func (n *node) boundOf() func(out *ir.Node) *bound {
 		}
 	}
 	n.fail("reads %q, of which the data decide how many rows on axis %d are used, in a way that its result may depend on "+
-		"the others; allowed are elementwise ops, norms and sums of other axes, products that keep the axis, Gather, GatherND, "+
-		"ScatterND, Slice from 0 on, Split, Transpose, and Reshape, Squeeze and Unsqueeze of other axes", n.in[i].name, b.axis)
+		"the others; allowed are elementwise ops, norms of other axes, products, reductions, Softmax, CumSum, Concat, Gather, "+
+		"GatherND, ScatterND, Slice, Split, Transpose, and Reshape, Squeeze and Unsqueeze of other axes", n.in[i].name, b.axis)
 	return nil
 }
 

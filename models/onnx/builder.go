@@ -36,6 +36,8 @@ type builder struct {
 	g     *ir.Graph
 	scope *scope
 	names map[string]bool // of inputs and params
+	// graphs has the names of graphs in attributes of nodes, which must differ.
+	graphs map[string]bool
 	// several says that the params may be those of other models.
 	several bool
 	custom  *custom.Library
@@ -384,8 +386,12 @@ func (b *builder) convert(n *node) {
 		n.check()
 	}
 	n.refuseSmall()
-	boundOf := n.boundOf()
-	out := n.results()
+	var boundOf func(*ir.Node) *bound
+	out := n.alongRows()
+	if out == nil {
+		boundOf = n.boundOf()
+		out = n.results()
+	}
 	for i, name := range n.p.GetOutput() {
 		if name == "" {
 			continue

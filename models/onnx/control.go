@@ -9,7 +9,6 @@ import (
 	"github.com/rlx-go/rlx/core/hir"
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
-	"github.com/rlx-go/rlx/core/tensor"
 	"github.com/rlx-go/rlx/models/onnx/onnxpb"
 )
 
@@ -128,7 +127,7 @@ var (
 var (
 	_ = register("If", conversion{since: 1, keep: true, convert: ifOp})
 	_ = register("Loop", conversion{since: 1, keep: true, convert: loopOp,
-		note: "unrolled; the number of iterations must be known, and a condition may end it where no value is stacked"})
+		note: "unrolled, or a loop if the number of iterations is a size; it must have an upper limit"})
 	_ = register("Scan", conversion{since: 9, keep: true, convert: scanOp, note: "unrolled; the length must be known"})
 )
 
@@ -142,8 +141,8 @@ func ifOp(n *node) []*value {
 		return n.inline(n.graph(name), nil)
 	}
 	pred := op.Reshape(n.x(0), ir.Shape{})
-	then, thenIn := n.body(n.graph("then_branch"))
-	other, otherIn := n.body(n.graph("else_branch"))
+	then, thenIn := n.body(n.graph("then_branch"), nil)
+	other, otherIn := n.body(n.graph("else_branch"), nil)
 	if len(then.Outputs) != len(other.Outputs) {
 		n.fail("its branches have %d and %d outputs; want as many", len(then.Outputs), len(other.Outputs))
 	}
@@ -165,11 +164,11 @@ func ifOp(n *node) []*value {
 }
 
 // body converts a graph inside a node to a graph of its own. It returns the values of the graphs around it that it
-// reads, which are its inputs, in order.
-func (n *node) body(g *onnxpb.GraphProto) (*ir.Graph, []*value) {
+// reads, which are its inputs after those that inputs adds and returns, in order.
+func (n *node) body(g *onnxpb.GraphProto, inputs func(inner *ir.Graph) []*value) (*ir.Graph, []*value) {
 	b := n.b
 	outer := b.g
-	inner := ir.NewGraph(symbolic(g.GetName(), "body"), outer.Syms...)
+	inner := ir.NewGraph(unique(b.graphs, symbolic(g.GetName(), "body")), outer.Syms...)
 	var captured []*value
 	inside := map[*value]*value{}
 	s := &scope{values: map[string]*value{}, outer: b.scope}
@@ -177,7 +176,7 @@ func (n *node) body(g *onnxpb.GraphProto) (*ir.Graph, []*value) {
 		if _, rows := v.rows(); rows != nil {
 			n.fail("reads %q in a graph of its own, and the data decide how many rows it counts", v.name)
 		}
-		if v.node == nil || v.node.Graph == inner {
+		if v.node != nil && v.node.Graph == inner {
 			return v
 		}
 		if c := inside[v]; c != nil {
@@ -187,12 +186,14 @@ func (n *node) body(g *onnxpb.GraphProto) (*ir.Graph, []*value) {
 			n.fail("reads %q in a graph of its own, and the data decide how many rows of it are used", v.name)
 		}
 		c := v.clone(v.name)
-		c.node = op.Input(inner, "capture"+string(rune('a'+len(captured)%26))+symbolic(v.name, "x"), v.typ)
 		inside[v] = c
+		if v.node == nil && (!v.isKnown() || v.numel() <= maxKnown) { // each graph makes a node of its own
+			return c
+		}
+		c.node = op.Input(inner, "capture"+string(rune('a'+len(captured)%26))+symbolic(v.name, "x"), v.typ)
 		captured = append(captured, v)
 		return c
 	}
-	var out []*value
 	b.g = inner
 	defer func() { b.g = outer }() // also after a panic
 	err := inner.Build(func() {
@@ -200,13 +201,20 @@ func (n *node) body(g *onnxpb.GraphProto) (*ir.Graph, []*value) {
 		if err := b.initializers(g); err != nil {
 			inner.Fail(err)
 		}
+		if inputs != nil {
+			for i, v := range inputs(inner) {
+				s.values[g.GetInput()[i].GetName()] = v
+			}
+		}
 		b.nodes(g.GetNode())
 		for i, o := range g.GetOutput() {
 			v := s.find(o.GetName())
 			if v == nil {
 				n.fail("output %q of its graph is not computed", o.GetName())
 			}
-			out = append(out, v)
+			if v.bound != nil {
+				n.fail("output %q of its graph has a number of rows that the data decide", o.GetName())
+			}
 			inner.Return("out"+symbolic(o.GetName(), "x")+string(rune('a'+i%26)), b.at(v))
 		}
 	})
@@ -219,7 +227,7 @@ func (n *node) body(g *onnxpb.GraphProto) (*ir.Graph, []*value) {
 
 // branch returns the graph of one output of a branch, of which the inputs are all captures of both.
 func (n *node) branch(body *ir.Graph, captures []*value, first, output int) *ir.Graph {
-	g := ir.NewGraph(body.Name, body.Syms...)
+	g := ir.NewGraph(unique(n.b.graphs, body.Name), body.Syms...)
 	err := g.Build(func() {
 		var in []*ir.Node
 		for i, v := range captures {
@@ -236,91 +244,6 @@ func (n *node) branch(body *ir.Graph, captures []*value, first, output int) *ir.
 		n.b.g.Fail(err)
 	}
 	return g
-}
-
-// loopOp converts Loop by unrolling it.
-func loopOp(n *node) []*value {
-	g := n.graph("body")
-	carried := n.in[min(2, len(n.in)):]
-	state := slices.Clone(carried)
-	trip := -1
-	if n.has(0) {
-		trip = n.oneInt(0)
-	}
-	cond := n.in0(1)
-	if cond != nil && cond.isKnown() && n.array(1).At(0) == 0 {
-		trip, cond = 0, nil
-	}
-	var running *ir.Node
-	if cond != nil && !cond.isKnown() {
-		running = op.Reshape(n.b.at(cond), ir.Shape{})
-	}
-	if len(g.GetOutput()) < 1+len(state) {
-		n.fail("its graph has %d outputs; want the condition and %d values", len(g.GetOutput()), len(state))
-	}
-	scanned := make([][]*ir.Node, len(g.GetOutput())-1-len(state))
-	for i := 0; trip < 0 || i < trip; i++ {
-		if trip < 0 && i >= maxNodes {
-			n.fail("does not end")
-		}
-		it := tensor.NewArray(dtype.I64)
-		it.Ints[0] = int64(i)
-		yes := tensor.NewArray(dtype.Bool)
-		yes.Ints[0] = 1
-		out := n.inline(g, append([]*value{made(it), made(yes)}, state...))
-		for k := range state {
-			next := out[k+1]
-			if running != nil {
-				old := n.b.at(state[k])
-				x := op.Where(running, n.b.at(next), old)
-				next = &value{typ: x.Type, node: x}
-			}
-			state[k] = next
-		}
-		for k := range scanned {
-			if running != nil {
-				n.fail("the number of rows of a stacked result depends on the condition, which is not known before it runs")
-			}
-			scanned[k] = append(scanned[k], n.b.at(out[1+len(state)+k]))
-		}
-		if c := out[0]; c.isKnown() {
-			t, err := c.init.read()
-			if err != nil {
-				n.b.g.Fail(err)
-			}
-			if t.Array().At(0) == 0 {
-				break
-			}
-		} else {
-			if trip < 0 {
-				n.fail("has no largest number of iterations, and its condition is not known before it runs")
-			}
-			c := op.Reshape(n.b.at(out[0]), ir.Shape{})
-			if running != nil {
-				c = op.And(running, c)
-			}
-			running = c
-		}
-	}
-	out := slices.Clone(state)
-	for k, rows := range scanned {
-		if len(rows) == 0 {
-			t := n.outputType(g, 1+len(state)+k)
-			out = append(out, one(op.Const(n.b.g, 0, ir.Type{DType: t.DType,
-				Shape: append(ir.ShapeOf(0), t.Shape...)}))...)
-			continue
-		}
-		out = append(out, one(op.Stack(0, rows...))...)
-	}
-	return out
-}
-
-// in0 returns input i, or nil.
-func (n *node) in0(i int) *value {
-	if !n.has(i) {
-		return nil
-	}
-	return n.in[i]
 }
 
 // outputType returns the declared type of an output of a graph, which must be static.

@@ -117,7 +117,7 @@ func imported(f *File, o Options, least map[string]int64) (model *Model, need *S
 		return nil, nil, f.errorf("has training information; want a model for inference")
 	}
 	b := &builder{model: m, file: f, sizes: o.Sizes, least: least, given: o.Values, several: o.Weights != nil,
-		g: ir.NewGraph(name), names: map[string]bool{}, custom: o.Custom}
+		g: ir.NewGraph(name), names: map[string]bool{}, graphs: map[string]bool{}, custom: o.Custom}
 	b.scope = &scope{values: map[string]*value{}}
 	if err := b.build(f.proto.GetGraph()); err != nil {
 		return nil, b.need, err

@@ -21,9 +21,9 @@ import (
 )
 
 // TestModels runs models of testdata by the reference. Folders test_* are node tests of ONNX, whose outputs NumPy
-// computed; those of dynamic_* were exported from PyTorch, and those of ml_* are linear models of scikit-learn or
-// single nodes, computed by ONNX Runtime, at several sizes. A row of the result of ZipMap is what the maps have for a
-// row.
+// computed; those of dynamic_* were exported from PyTorch or written by bench/onnx/rows.py, and those of ml_* are
+// linear models of scikit-learn or single nodes, computed by ONNX Runtime, at several sizes. A row of the result of
+// ZipMap is what the maps have for a row.
 func TestModels(t *testing.T) {
 	models, err := filepath.Glob("testdata/*/model.onnx")
 	if err != nil || len(models) < 19 {
@@ -217,11 +217,13 @@ func bounded(starts, ends []int64) *onnxpb.ModelProto {
 // TestBounded checks nodes that read a result whose number of rows the data decide.
 func TestBounded(t *testing.T) {
 	for _, c := range []struct {
-		end   int64
-		want  []float64
-		count int64
-	}{{5, []float64{1, 9, 16}, 3}, {2, []float64{1, 9}, 2}} {
-		m, err := importModel(t, bounded([]int64{0}, []int64{c.end}), Options{})
+		start, end, rows int64 // rows of the result, used or not
+		want             []float64
+	}{
+		{0, 5, 5, []float64{1, 9, 16}}, {0, 2, 2, []float64{1, 9}},
+		{1, 2, 6, []float64{9}}, {-2, 9, 6, []float64{9, 16}},
+	} {
+		m, err := importModel(t, bounded([]int64{c.start}, []int64{c.end}), Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -232,11 +234,42 @@ func TestBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 		y := out["y"]
-		if n := out["y_count"]; n == nil || n.At(0) != float64(c.count) || y.Shape[0] != int(c.end) {
-			t.Fatalf("y is %v, count %v; want %d of %d rows", y.Shape, n, c.count, c.end)
+		count := len(c.want)
+		if n := out["y_count"]; n == nil || n.At(0) != float64(count) || y.Shape[0] != int(c.rows) {
+			t.Fatalf("y is %v, count %v; want %d of %d rows", y.Shape, n, count, c.rows)
 		}
-		if !slices.Equal(y.Floats[:c.count], c.want) {
+		if !slices.Equal(y.Floats[:count], c.want) {
 			t.Errorf("y is %v, want %v", y.Floats, c.want)
+		}
+	}
+}
+
+// TestRowsMatch checks that a run ends with an error if the data decide on more or fewer rows than the model adds to.
+func TestRowsMatch(t *testing.T) {
+	p := bounded([]int64{0}, []int64{6})
+	last := p.Graph.Node[len(p.Graph.Node)-1]
+	last.OpType, last.Input = proto.String("Add"), []string{"s", "w"}
+	p.Graph.Initializer = []*onnxpb.TensorProto{{Name: proto.String("w"), Dims: []int64{3}, DataType: proto.Int32(1),
+		FloatData: []float32{10, 20, 30}}}
+	m, err := importModel(t, p, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		x    []float64
+		want []float64 // nil if the run fails
+	}{
+		{[]float64{0, 1, 0, -3, 4, 0}, []float64{11, 29, 46}}, {[]float64{0, 0, 0, 2, 0, 0}, []float64{14, 24, 34}},
+		{[]float64{0, 1, 0, -3, 0, 0}, nil}, {[]float64{5, 1, 0, -3, 4, 0}, nil}, {make([]float64, 6), nil},
+	} {
+		x := tensor.NewArray(dtype.F32, 2, 3)
+		copy(x.Floats, c.x)
+		out, err := interp.Run(m.Graph, nil, map[string]*tensor.Array{"x": x}, m.array)
+		switch {
+		case c.want == nil && (err == nil || !strings.Contains(err.Error(), "index -1")):
+			t.Errorf("x is %v: error is %v; want one about the index -1", c.x, err)
+		case c.want != nil && (err != nil || !slices.Equal(out["y"].Floats, c.want)):
+			t.Errorf("x is %v: y is %v, error %v; want %v", c.x, out["y"], err, c.want)
 		}
 	}
 }
@@ -258,8 +291,7 @@ func TestErrors(t *testing.T) {
 	data := model("NonZero")
 	data.Graph.Node[0].Output = []string{"at"}
 	data.Graph.Node = append(data.Graph.Node,
-		&onnxpb.NodeProto{OpType: proto.String("ReduceSum"), Input: []string{"at"}, Output: []string{"y"}})
-	cut := bounded([]int64{1}, []int64{2})
+		&onnxpb.NodeProto{OpType: proto.String("Unique"), Input: []string{"at"}, Output: []string{"y"}})
 	recursive := model("F")
 	recursive.Graph.Node[0].Domain = proto.String("local")
 	recursive.Functions = []*onnxpb.FunctionProto{{Name: proto.String("F"), Domain: proto.String("local"),
@@ -276,8 +308,7 @@ func TestErrors(t *testing.T) {
 		{"modules", metadata, Options{}, "node n1 (Nonsense) in layer1.conv"},
 		{"refused op", model("SequenceConstruct"), Options{}, "it works on sequences"},
 		{"old opset", model("Gelu"), Options{}, ""},
-		{"data", data, Options{}, `node number 1 (ReduceSum): reads "at", of which the data decide`},
-		{"data cut", cut, Options{}, "allowed is a slice from 0"},
+		{"data", data, Options{}, `node number 1 (Unique): reads "at", of which the data decide`},
 		{"external", external, Options{},
 			`external data is at "../secret"; allowed is a file in the folder of the model`},
 		{"cyclic", cyclic, Options{}, `input "y" is not computed before it`},

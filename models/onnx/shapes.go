@@ -433,26 +433,32 @@ func symbolicGather(n *node) []*value {
 // symbolicRange is a range of which the limits are sizes.
 func symbolicRange(n *node) []*value {
 	in := n.known()
-	if in == nil || in[0][0].den != 1 || in[1][0].den != 1 || in[2][0].den != 1 || !in[2][0].num.IsStatic() {
+	if in == nil || in[0][0].den != 1 || in[1][0].den != 1 || in[2][0].den != 1 {
 		return nil
 	}
-	start, limit, step := in[0][0].num, in[1][0].num, in[2][0].num.Const
-	if step == 0 {
+	start, limit, step := in[0][0].num, in[1][0].num, in[2][0].num
+	if step.Is(0) {
 		n.fail("the step is 0")
 	}
+	lo, hi := n.b.g.Syms.Bounds(step)
 	length, ok := limit.Sub(start)
-	if step < 0 {
+	if hi < 0 {
 		length, ok = start.Sub(limit)
 	}
-	if lo, _ := n.b.g.Syms.Bounds(length); !ok || lo < 0 {
+	if least, _ := n.b.g.Syms.Bounds(length); !ok || least < 0 || lo <= 0 && hi >= 0 {
 		return nil
 	}
-	if length, ok = length.CeilDiv(max(step, -step)); !ok {
+	if step.IsStatic() {
+		length, ok = length.CeilDiv(max(step.Const, -step.Const))
+	} else {
+		length, ok = length.Div(step)
+	}
+	if !ok || hi < 0 && !step.IsStatic() {
 		return nil
 	}
 	out := op.Iota(n.b.g, 0, ir.Type{DType: n.in[0].typ.DType, Shape: ir.Shape{length}})
-	if step != 1 {
-		out = op.Mul(out, number(float64(step), out))
+	if !step.Is(1) {
+		out = op.Mul(out, n.sizeNode(step, out.Type.DType))
 	}
 	if !start.Is(0) {
 		out = op.Add(out, n.sizeNode(start, out.Type.DType))

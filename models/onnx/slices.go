@@ -140,26 +140,31 @@ func (n *node) bounds(c cut, size ir.Dim) (start, count ir.Dim) {
 func slice(n *node) []*value {
 	x := n.x(0)
 	for _, c := range n.cuts(x.Type.Rank()) {
-		size := x.Type.Shape[c.axis]
-		start, count := n.bounds(c, size)
-		switch {
-		case count == size && c.step == 1:
-		case c.step == 1 && start.IsStatic() && count.IsStatic():
-			x = op.Narrow(x, c.axis, int(start.Const), int(count.Const))
-		case c.step == -1 && count == size:
-			x = op.Flip(x, c.axis)
-		default:
-			idx := op.Iota(n.b.g, 0, ir.Type{DType: dtype.I32, Shape: ir.Shape{count}})
-			if c.step != 1 {
-				idx = op.Mul(idx, number(float64(c.step), idx))
-			}
-			if !start.Is(0) {
-				idx = op.Add(idx, n.sizeNode(start, dtype.I32))
-			}
-			x = op.Gather(x, idx, c.axis)
-		}
+		x = n.cutAxis(x, c)
 	}
 	return []*value{{typ: x.Type, node: x}}
+}
+
+// cutAxis returns the range of an axis of x.
+func (n *node) cutAxis(x *ir.Node, c cut) *ir.Node {
+	size := x.Type.Shape[c.axis]
+	start, count := n.bounds(c, size)
+	switch {
+	case count == size && c.step == 1:
+		return x
+	case c.step == 1 && start.IsStatic() && count.IsStatic():
+		return op.Narrow(x, c.axis, int(start.Const), int(count.Const))
+	case c.step == -1 && count == size:
+		return op.Flip(x, c.axis)
+	}
+	idx := op.Iota(n.b.g, 0, ir.Type{DType: dtype.I32, Shape: ir.Shape{count}})
+	if c.step != 1 {
+		idx = op.Mul(idx, number(float64(c.step), idx))
+	}
+	if !start.Is(0) {
+		idx = op.Add(idx, n.sizeNode(start, dtype.I32))
+	}
+	return op.Gather(x, idx, c.axis)
 }
 
 func symbolicSlice(n *node) []*value {

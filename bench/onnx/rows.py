@@ -1,0 +1,202 @@
+"""rows.py DIR: writes models whose numbers of rows and iterations depend on the data, with ONNX Runtime's results.
+
+    python bench/onnx/rows.py models/onnx/testdata
+
+writes dynamic_rows (ops along an axis of which the data decide how many rows are used), dynamic_parts (Slice and Split
+at positions that the data decide), dynamic_loops (Loop whose number of iterations is a size) and
+dynamic_branches (If).
+"""
+
+import os, sys
+
+import numpy as np
+import onnxruntime as ort
+from onnx import TensorProto, helper, numpy_helper
+
+
+class Model:
+    """A graph that is built node by node."""
+
+    def __init__(self, **inputs):
+        self.inputs = [helper.make_tensor_value_info(k, *v) for k, v in inputs.items()]
+        self.nodes, self.outputs, self.constants = [], [], []
+
+    def const(self, value, dtype=np.int64):
+        name = f"c{len(self.constants)}"
+        self.constants.append(numpy_helper.from_array(np.array(value, dtype), name))
+        return name
+
+    def op(self, op, *inputs, outputs=1, **attrs):
+        names = [f"{op}{len(self.nodes)}_{k}" for k in range(outputs)]
+        self.nodes.append(helper.make_node(op, list(inputs), names, **attrs))
+        return names[0] if outputs == 1 else names
+
+    def returns(self, value, kind=TensorProto.FLOAT):
+        name = f"y{len(self.outputs)}"
+        self.nodes.append(helper.make_node("Identity", [value], [name]))
+        self.outputs.append(helper.make_tensor_value_info(name, kind, None))
+
+    def digest(self, rows):
+        """Returns the sum of the rows, each times its number, which says whether each is in its place."""
+        zero = self.op("Mul", rows, self.const(0, np.float32))
+        number = self.op("CumSum", self.op("Add", zero, self.const(1, np.float32)), self.const(0))
+        self.returns(self.op("ReduceSum", self.op("Mul", rows, number), self.const([0]), keepdims=0))
+
+    def write(self, path, *feeds):
+        g = helper.make_graph(self.nodes, "main", self.inputs, self.outputs, self.constants)
+        m = helper.make_model(g, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+        s = ort.InferenceSession(m.SerializeToString(), providers=["CPUExecutionProvider"])
+        for k, feed in enumerate(feeds):
+            d = path if k == 0 else os.path.join(path, f"size{k}")
+            os.makedirs(d, exist_ok=True)
+            for kind, values in ("input", feed.values()), ("output", s.run(None, feed)):
+                for i, v in enumerate(values):
+                    name = list(feed)[i] if kind == "input" else ""
+                    with open(os.path.join(d, f"{kind}_{i}.pb"), "wb") as f:
+                        f.write(numpy_helper.from_array(np.asarray(v), name).SerializeToString())
+        with open(os.path.join(path, "model.onnx"), "wb") as f:
+            f.write(m.SerializeToString())
+        with open(os.path.join(path, "tolerance"), "w") as f:
+            f.write("largest 1e-4")
+
+
+def chosen(m, x):
+    """Returns the rows of x that begin with a positive number, their positions, and their number as [1]."""
+    mask = m.op("Greater", m.op("Gather", x, m.const(0), axis=1), m.const(0, np.float32))
+    at = m.op("Squeeze", m.op("NonZero", mask), m.const([0]))
+    count = m.op("ReduceSum", m.op("Cast", mask, to=TensorProto.INT64), m.const([0]))
+    return m.op("Gather", x, at, axis=0), at, count
+
+
+def rows():
+    m = Model(x=(TensorProto.FLOAT, ["n", 3]))
+    r, at, _ = chosen(m, "x")
+    for name in "Sum Mean Max Min Prod L1 L2 LogSumExp SumSquare".split():
+        m.returns(m.op("Reduce" + name, r, m.const([0]), keepdims=0))
+        m.returns(m.op("Reduce" + name, r))
+    for name in "Max Min Sum".split():
+        m.returns(m.op("Reduce" + name, at, m.const([0])), TensorProto.INT64)
+    for name in "ArgMax", "ArgMin":
+        m.returns(m.op(name, r, axis=0), TensorProto.INT64)
+    for name in "Softmax", "LogSoftmax":
+        m.digest(m.op(name, r, axis=0))
+    for reverse in 0, 1:
+        m.digest(m.op("CumSum", r, m.const(0), reverse=reverse, exclusive=reverse))
+    m.digest(m.op("Concat", r, "x", m.op("Mul", r, m.const(2, np.float32)), axis=0))
+    most = 1 << 62
+    for start, end in (1, most), (-2, most), (0, -1), (1, 3), (-3, -1), (5, 2):
+        m.digest(m.op("Slice", r, m.const([start]), m.const([end])))
+    m.digest(m.op("Slice", r, m.const([1, 1]), m.const([most, 3]), m.const([0, 1])))
+    m.returns(m.op("Gather", r, m.const([0, -1]), axis=0))
+    m.returns(m.op("MatMul", m.op("Transpose", r, perm=[1, 0]), r))
+    other, _, _ = chosen(m, m.op("Add", "x", m.const(0, np.float32)))
+    m.digest(m.op("Sub", m.op("Mul", r, m.const(3, np.float32)), other))
+    m.digest(m.op("Gather", m.op("Concat", "x", "x", axis=0), m.op("Sub", at, m.const(2)), axis=0))
+    return m
+
+
+def parts():
+    m = Model(x=(TensorProto.FLOAT, ["n", 3]))
+    _, _, count = chosen(m, "x")
+    rest = m.op("Sub", m.op("Shape", "x", start=0, end=1), count)
+    a, b = m.op("Split", "x", m.op("Concat", count, rest, axis=0), outputs=2, axis=0)
+    m.digest(a)
+    m.digest(b)
+    joined = m.op("Concat", b, a, axis=0)
+    m.digest(joined)
+    m.returns(m.op("Add", joined, "x"))
+    m.returns(m.op("Expand", joined, m.op("Shape", "x")))
+    one = m.const([1])
+    m.digest(m.op("Slice", "x", count, m.const([1 << 62])))
+    m.digest(m.op("Slice", "x", m.const([0]), count))
+    m.digest(m.op("Slice", "x", m.op("Sub", count, one), m.op("Add", count, one)))
+    m.digest(m.op("Slice", "x", m.op("Neg", count), m.const([-1])))
+    return m
+
+
+def loop(m, trip, threshold, stacked):
+    """Adds a Loop that sums the first lens[i] elements of row i, and ends after a sum of more than threshold."""
+    f, i = TensorProto.FLOAT, TensorProto.INT64
+    node = helper.make_node
+    body = helper.make_graph(
+        [
+            node("Gather", ["x", "i"], ["row"]),
+            node("Gather", ["lens", "i"], ["len"]),
+            node("Unsqueeze", ["len", "zero"], ["end"]),
+            node("Slice", ["row", "zero", "end"], ["part"]),
+            node("ReduceSum", ["part"], ["sum"], keepdims=0),
+            node("Add", ["acc", "sum"], ["next"]),
+            node("Less", ["sum", threshold], ["go"]) if threshold else node("Identity", ["cond"], ["go"]),
+        ],
+        "body",
+        [
+            helper.make_tensor_value_info("i", i, []),
+            helper.make_tensor_value_info("cond", TensorProto.BOOL, []),
+            helper.make_tensor_value_info("acc", f, []),
+        ],
+        [helper.make_tensor_value_info("go", TensorProto.BOOL, []), helper.make_tensor_value_info("next", f, [])]
+        + [helper.make_tensor_value_info("sum", f, [])] * stacked,
+    )
+    start, yes = m.const(0.5, np.float32), m.const(True, np.bool_)
+    return m.op("Loop", trip, yes, start, outputs=1 + stacked, body=body)
+
+
+def loops():
+    m = Model(x=(TensorProto.FLOAT, ["b", "s"]), lens=(TensorProto.INT64, ["b"]))
+    m.constants.append(numpy_helper.from_array(np.array([0]), "zero"))
+    b = m.op("Squeeze", m.op("Shape", "x", start=0, end=1))
+    for trip in b, m.op("Sub", b, m.const(1)):
+        state, sums = loop(m, trip, None, 1)
+        m.returns(state)
+        m.returns(sums)
+    for threshold in 0.3, -99, 99:
+        state, sums = loop(m, b, m.const(threshold, np.float32), 1)
+        m.returns(state)
+        m.digest(sums)
+    positive = m.op("Greater", m.op("Gather", "x", m.const(0), axis=1), m.const(0, np.float32))
+    count = m.op("Squeeze", m.op("Shape", m.op("NonZero", positive), start=1))
+    state, sums = loop(m, count, None, 1)
+    m.returns(state)
+    m.digest(sums)
+    return m
+
+
+def branches():
+    """Several If whose graphs have the same names and read the same weights, as the graph around them does."""
+    m = Model(x=(TensorProto.FLOAT, ["n", 3]))
+    small, large = m.const([1, 2, 3], np.float32), m.const(np.linspace(-1, 1, 4200).reshape(1400, 3), np.float32)
+    rows = m.op("Slice", large, m.const([0]), m.const([1]))
+    before = m.op("Add", "x", small)
+
+    def branch(op, weight):
+        out = helper.make_tensor_value_info("z", TensorProto.FLOAT, None)
+        first = helper.make_node("ReduceMax", [weight, "axes"], ["w"])
+        return helper.make_graph([first, helper.make_node(op, ["x", "w"], ["z"])], "branch", [], [out])
+
+    m.constants.append(numpy_helper.from_array(np.array([0]), "axes"))
+    for limit in -99, 99:
+        positive = m.op("Greater", m.op("ReduceSum", "x", keepdims=0), m.const(limit, np.float32))
+        m.returns(m.op("If", positive, then_branch=branch("Mul", small), else_branch=branch("Sub", large)))
+    m.returns(m.op("Mul", before, rows))
+    return m
+
+
+def main(out):
+    rng = np.random.default_rng(7)
+
+    def x(*shape):
+        v = rng.standard_normal(shape).astype(np.float32)
+        v[0, 0] = abs(v[0, 0])
+        return v
+
+    rows().write(os.path.join(out, "dynamic_rows"), {"x": x(7, 3)}, {"x": abs(x(5, 3))}, {"x": x(16, 3)})
+    parts().write(os.path.join(out, "dynamic_parts"), {"x": x(7, 3)}, {"x": abs(x(5, 3))}, {"x": x(16, 3)})
+    branches().write(os.path.join(out, "dynamic_branches"), {"x": x(2, 3)}, {"x": x(5, 3)})
+    feeds = []
+    for b, s in (4, 3), (7, 5), (1, 2):
+        feeds.append({"x": x(b, s), "lens": rng.integers(0, s + 1, b)})
+    loops().write(os.path.join(out, "dynamic_loops"), *feeds)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

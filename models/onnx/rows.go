@@ -1,0 +1,492 @@
+package onnx
+
+import (
+	"math"
+	"strings"
+
+	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/ir"
+	"github.com/rlx-go/rlx/core/op"
+)
+
+// This file has nodes that work along an axis of which the data decide how many rows are used, or that make such an
+// axis. A sum adds zeros for the rows that are not used, for example, and a maximum reads a used row once more.
+//
+// A node may read such an axis beside one whose size is known, such as in an addition. ONNX allows that only if as many
+// rows are used, so the result has that size. If another number is used, the run fails, as it would elsewhere: the
+// program then reads a row at -1.
+
+// reductions over rows, with what they read in place of rows that are not used. NaN stands for a used row.
+var rowReductions = map[string]float64{
+	"ReduceSum": 0, "ReduceL1": 0, "ReduceL2": 0, "ReduceSumSquare": 0, "ReduceLogSum": 0, "ReduceMean": 0,
+	"ReduceProd": 1, "ReduceMax": math.Inf(-1), "ReduceMin": math.Inf(1), "ReduceLogSumExp": math.Inf(-1),
+	"ArgMax": math.NaN(), "ArgMin": math.NaN(),
+}
+
+// alongRows returns the results of such a node, with their bounds in n.bounded. It returns nil for other nodes, of
+// which it may have changed inputs to values whose unused rows do not matter.
+func (n *node) alongRows() []*value {
+	if canonical(n.p.GetDomain()) != "" || n.b.file.functions()[functionKey(n.p.GetDomain(), n.p.GetOpType())] != nil {
+		return nil
+	}
+	var bounded []int
+	for i, v := range n.in {
+		if v != nil && v.bound != nil {
+			bounded = append(bounded, i)
+		}
+	}
+	switch name := n.p.GetOpType(); {
+	case name == "Slice":
+		return n.sliceRows()
+	case name == "Split":
+		return n.splitRows()
+	case len(bounded) == 0:
+	case name == "Concat":
+		return n.concatRows()
+	case name == "Expand" && bounded[0] == 0:
+		n.expandRows()
+	case name == "Gather":
+		return n.gatherRows()
+	case name == "GatherND" && n.in[1].bound != nil:
+		n.clearIndices()
+	case name == "MatMul":
+		n.contractRows()
+	case name == "Softmax", name == "LogSoftmax":
+		return n.softmaxRows()
+	case name == "CumSum" && n.in[0].bound != nil:
+		return n.cumsumRows()
+	case strings.HasPrefix(name, "Reduce"), strings.HasPrefix(name, "Arg"):
+		return n.reduceRows()
+	default:
+		n.alignRows(name, bounded)
+	}
+	return nil
+}
+
+// rowsUsed returns how many rows of input i are used on an axis, i64[]: all, unless the data decide it.
+func (n *node) rowsUsed(i, axis int) *ir.Node {
+	if b := n.in[i].bound; b != nil && b.axis == axis {
+		return op.Reshape(cast(b.count, dtype.I64), ir.Shape{})
+	}
+	return n.sizeNode(n.typeOf(i).Shape[axis], dtype.I64)
+}
+
+// positionsUpTo returns the numbers from 0 to size-1.
+func (n *node) positionsUpTo(size ir.Dim) *ir.Node {
+	return op.Iota(n.b.g, 0, ir.Type{DType: dtype.I64, Shape: ir.Shape{size}})
+}
+
+// settledAs returns a value of which all rows are used.
+func settledAs(x *ir.Node, of *value) *value {
+	return &value{name: of.name, typ: x.Type, node: x, narrow: of.narrow}
+}
+
+// masked returns input i with a number in place of rows that are not used.
+func (n *node) masked(i int, fill float64) *value {
+	v := n.in[i]
+	x, b := n.x(i), v.bound
+	used := op.Lt(n.along(x.Type.Shape, b.axis), op.Reshape(cast(b.count, dtype.I64), ir.Shape{}))
+	return settledAs(op.Where(used, x, number(fill, x)), v)
+}
+
+// repeated returns input i with the last used row in place of those that are not used.
+func (n *node) repeated(i int) *value {
+	v := n.in[i]
+	x, axis := n.x(i), v.bound.axis
+	last := op.Sub(n.rowsUsed(i, axis), op.Const(n.b.g, 1, ir.TypeOf(dtype.I64)))
+	at := op.Min(n.positionsUpTo(x.Type.Shape[axis]), op.Max(last, number(0, last)))
+	return settledAs(op.Gather(x, at, axis), v)
+}
+
+// settled returns input i with size rows on its axis: all that are used, or copies of the only one. Any other number of
+// used rows ends the run.
+func (n *node) settled(i int, size ir.Dim) *value {
+	v := n.in[i]
+	x, axis := n.x(i), v.bound.axis
+	used := n.rowsUsed(i, axis)
+	return settledAs(op.Gather(x, n.matching(n.positionsUpTo(size), used, n.sizeNode(size, dtype.I64)), axis), v)
+}
+
+// matching returns positions for want rows where used are there: the same, 0 where one row is repeated, and -1, which
+// no gather takes, for any other number.
+func (n *node) matching(at, used, want *ir.Node) *ir.Node {
+	otherwise := op.Where(op.Eq(used, number(1, used)), number(0, at), number(-1, at))
+	return op.Where(op.Eq(used, want), at, otherwise)
+}
+
+// bind says how many rows of a result are used.
+func (n *node) bind(result, axis int, count *ir.Node) {
+	n.bounded = append(n.bounded, resultBound{result, bound{axis, count}})
+}
+
+// concatRows joins values along the axis with rows that are not used. A gather leaves these out.
+func (n *node) concatRows() []*value {
+	axis := n.axis(n.int("axis", 1), n.typeOf(0).Rank())
+	along := false
+	for _, v := range n.in {
+		if v.bound != nil && v.bound.axis != axis {
+			return nil
+		}
+		along = along || v.bound != nil
+	}
+	if !along {
+		return nil
+	}
+	y := op.Concat(axis, n.all()...)
+	at := n.positionsUpTo(y.Type.Shape[axis])
+	from := at
+	var end *ir.Node
+	for i, v := range n.in {
+		used := n.rowsUsed(i, axis)
+		if end == nil {
+			end = used
+		} else {
+			end = op.Add(end, used)
+		}
+		if v.bound != nil && i < len(n.in)-1 {
+			hole := op.Sub(n.sizeNode(v.typ.Shape[axis], dtype.I64), used)
+			from = op.Add(from, op.Where(op.Ge(at, end), hole, number(0, hole)))
+		}
+	}
+	if from != at {
+		last := n.sizeNode(n.plus(y.Type.Shape[axis], -1), dtype.I64)
+		y = op.Gather(y, op.Min(from, last), axis)
+	}
+	n.bind(0, axis, end)
+	return one(y)
+}
+
+// rowsFrom returns rows of x from start on, which is from 0 to the size of the axis. Rows after the end repeat the
+// last.
+func (n *node) rowsFrom(x *ir.Node, axis int, start *ir.Node, rows ir.Dim) *ir.Node {
+	last := n.sizeNode(n.plus(x.Type.Shape[axis], -1), dtype.I64)
+	at := op.Min(op.Add(n.positionsUpTo(rows), start), op.Max(last, number(0, last)))
+	return op.Gather(x, at, axis)
+}
+
+// end returns element k of an input of Slice, i64[], and whether it is known.
+func (n *node) end(i, k int) (at *ir.Node, e elem, known bool) {
+	if list, ok := n.in[i].list(); ok {
+		if e = list[k]; e.rows != nil {
+			return op.Reshape(cast(e.rows, dtype.I64), ir.Shape{}), e, false
+		}
+		return n.sizeNode(e.num, dtype.I64), e, true
+	}
+	return element(n.x(i), k), elem{}, false
+}
+
+// sliceRows is Slice from or to a position that is known only when the program runs, and any slice of rows of which the
+// data decide how many are used, unless it starts at 0. Its steps are 1.
+func (n *node) sliceRows() []*value {
+	axes := n.slicedAxes()
+	b := n.in[0].bound
+	moved := -1 // the axis whose rows the data decide
+	var first, used *ir.Node
+	for k, a := range axes {
+		switch mine := b != nil && b.axis == a; {
+		case n.simpleCut(k, mine):
+			return nil
+		case !mine && n.knownCut(k):
+			continue
+		case moved >= 0 || b != nil && !mine:
+			return nil // only one axis can have rows that are not used
+		}
+		moved = a
+		first, used = n.rangeOf(k, a)
+	}
+	if moved < 0 {
+		return nil
+	}
+	x := n.x(0)
+	y := n.rowsFrom(x, moved, first, x.Type.Shape[moved])
+	for k, a := range axes {
+		if a != moved {
+			_, start, _ := n.end(1, k)
+			_, end, _ := n.end(2, k)
+			y = n.cutAxis(y, cut{a, start.num, end.num, 1})
+		}
+	}
+	n.bind(0, moved, used)
+	return one(y)
+}
+
+// slicedAxes returns the axes of a Slice that sliceRows may convert, and nil for others.
+func (n *node) slicedAxes() []int {
+	switch {
+	case n.version < 10 || n.in[0].elems != nil, n.has(4) && !n.stepsOfOne(), n.has(3) && !n.isKnown(3):
+		return nil
+	}
+	if _, ok := n.declaredShape(0); ok && n.late(1, 2) && n.in[0].bound == nil { // then the number of rows is known
+		return nil
+	}
+	rank, count := n.typeOf(0).Rank(), n.in[1].numel()
+	axes := make([]int, max(count, 0))
+	for k := range axes {
+		axes[k] = k
+	}
+	if n.has(3) {
+		axes = n.axes(n.ints(3), rank)
+	}
+	if n.in[2].numel() != count || int(count) != len(axes) || int(count) > rank {
+		return nil
+	}
+	return axes
+}
+
+// simpleCut reports whether slicedBound takes cut k: from 0 to a number, on the axis whose rows the data decide (mine),
+// or from 0 to a number of rows on another.
+func (n *node) simpleCut(k int, mine bool) bool {
+	_, start, startKnown := n.end(1, k)
+	_, end, endKnown := n.end(2, k)
+	switch {
+	case !startKnown || !start.num.Is(0):
+		return false
+	case mine:
+		return end.rows != nil || endKnown && end.num.IsStatic() && end.num.Const >= 0
+	}
+	return end.rows != nil
+}
+
+// knownCut reports whether both ends of cut k are known.
+func (n *node) knownCut(k int) bool {
+	_, _, start := n.end(1, k)
+	_, _, end := n.end(2, k)
+	return start && end
+}
+
+// rangeOf returns the first position of cut k of an axis, and the number of positions, which are among the rows that
+// are used.
+func (n *node) rangeOf(k, axis int) (first, used *ir.Node) {
+	size := n.rowsUsed(0, axis)
+	inside := func(i int) *ir.Node {
+		p, _, _ := n.end(i, k)
+		p = op.Where(op.Lt(p, number(0, p)), op.Add(p, size), p)
+		return op.Min(op.Max(p, number(0, p)), size)
+	}
+	first = inside(1)
+	used = op.Sub(inside(2), first)
+	return first, op.Max(used, number(0, used))
+}
+
+func (n *node) stepsOfOne() bool {
+	if !n.isKnown(4) {
+		return false
+	}
+	for _, s := range n.ints(4) {
+		if s != 1 {
+			return false
+		}
+	}
+	return true
+}
+
+// splitRows is Split into parts of sizes that are known only when the program runs. If their sizes are known, but those
+// of the axis are not, it checks that all are there.
+func (n *node) splitRows() []*value {
+	if n.version < 13 || !n.has(1) {
+		return nil
+	}
+	x, b := n.x(0), n.in[0].bound
+	axis := n.axis(n.int("axis", 0), x.Type.Rank())
+	parts := len(n.p.GetOutput())
+	known := n.isKnown(1)
+	mine := b != nil && b.axis == axis
+	if n.in[1].numel() != int64(parts) || known && !mine || !known && b != nil && !mine {
+		return nil
+	}
+	var out []*value
+	start := op.Const(n.b.g, 0, ir.TypeOf(dtype.I64))
+	if known {
+		sizes, total := n.ints(1), 0
+		for _, s := range sizes {
+			total += s
+		}
+		at := n.settled(0, ir.Static(int64(total)))
+		return many(op.SplitSizes(n.b.at(at), axis, sizes...)...)
+	}
+	for k := range parts {
+		size := element(n.x(1), k)
+		out = append(out, one(n.rowsFrom(x, axis, start, x.Type.Shape[axis]))...)
+		n.bind(k, axis, size)
+		start = op.Add(start, size)
+	}
+	return out
+}
+
+// expandRows settles the rows of Expand to a size that is known.
+func (n *node) expandRows() {
+	b := n.in[0].bound
+	if n.late(1) && n.in[1].elems == nil {
+		return
+	}
+	list, ok := n.in[1].list()
+	at := len(list) - n.typeOf(0).Rank() + b.axis
+	if !ok || at < 0 || list[at].rows != nil || list[at].den != 1 || list[at].num.Is(1) {
+		return
+	}
+	n.in[0] = n.settled(0, list[at].num)
+}
+
+// gatherRows is Gather at indices of which the data decide how many are used, and along an axis of rows of which they
+// decide how many there are. Indices that are not used become 0.
+func (n *node) gatherRows() []*value {
+	table, idx := n.in[0].bound, n.in[1].bound
+	rank := n.typeOf(0).Rank()
+	axis := n.axis(n.int("axis", 0), rank)
+	if idx != nil {
+		n.clearIndices()
+	}
+	if table == nil || table.axis != axis {
+		return nil
+	}
+	at := cast(n.x(1), dtype.I64)
+	used := n.rowsUsed(0, axis)
+	at = op.Where(op.Lt(at, number(0, at)), op.Add(at, used), at)
+	if idx != nil {
+		n.bind(0, axis+idx.axis, idx.count)
+	}
+	return one(op.Gather(n.x(0), at, axis))
+}
+
+// clearIndices makes the indices 0 that are not used, so that they are in the range that a gather takes.
+func (n *node) clearIndices() {
+	b := n.in[1].bound
+	n.in[1] = n.masked(1, 0)
+	n.in[1].bound = b
+}
+
+// contractRows gives MatMul zeros for the rows that it adds along and that are not used.
+func (n *node) contractRows() {
+	axes := [2]int{n.typeOf(0).Rank() - 1, max(n.typeOf(1).Rank()-2, 0)}
+	along := func(i int) bool { return n.in[i].bound != nil && n.in[i].bound.axis == axes[i] }
+	for i := range 2 {
+		switch other := n.typeOf(1 - i).Shape[axes[1-i]]; {
+		case !along(i):
+		case !along(1 - i):
+			n.in[i] = n.settled(i, other)
+		case n.in[i].bound.count == n.in[1-i].bound.count:
+			n.in[0], n.in[1] = n.masked(0, 0), n.masked(1, 0)
+		}
+	}
+}
+
+// softmaxRows is Softmax along rows: those that are not used have no weight.
+func (n *node) softmaxRows() []*value {
+	b, rank := n.in[0].bound, n.typeOf(0).Rank()
+	axis := n.axis(n.int("axis", map[bool]int64{true: -1, false: 1}[n.version >= 13]), rank)
+	if b.axis != axis || n.version < 13 && axis != rank-1 {
+		return nil
+	}
+	n.in[0] = n.masked(0, math.Inf(-1))
+	n.bind(0, axis, b.count)
+	return n.results()
+}
+
+// cumsumRows is CumSum along rows.
+func (n *node) cumsumRows() []*value {
+	b := n.in[0].bound
+	n.in[0] = n.masked(0, 0)
+	n.bind(0, b.axis, b.count)
+	return n.results()
+}
+
+// reduceRows is a reduction over rows, and ArgMax and ArgMin.
+func (n *node) reduceRows() []*value {
+	name := n.p.GetOpType()
+	fill, ok := rowReductions[name]
+	if !ok || n.in[0].bound == nil {
+		return nil
+	}
+	b, t := *n.in[0].bound, n.typeOf(0)
+	arg := strings.HasPrefix(name, "Arg")
+	axes := []int{n.axis(n.int("axis", 0), t.Rank())}
+	if !arg {
+		if axes, ok = n.axesOf(1, t.Rank()); !ok || len(axes) == 0 {
+			if n.int("noop_with_empty_axes", 0) != 0 {
+				return nil
+			}
+			axes = nil
+			for i := range t.Rank() {
+				axes = append(axes, i)
+			}
+		}
+	}
+	along := false
+	for _, a := range axes {
+		along = along || a == b.axis
+	}
+	switch {
+	case !along || arg && n.int("select_last_index", 0) != 0:
+		return nil
+	case name == "ReduceMean":
+		return n.meanOfRows(axes)
+	case arg || math.IsInf(fill, 0) && !t.DType.IsFloat():
+		n.in[0] = n.repeated(0)
+	default:
+		n.in[0] = n.masked(0, fill)
+	}
+	return n.results()
+}
+
+// meanOfRows divides the sum of the used rows by their number.
+func (n *node) meanOfRows(axes []int) []*value {
+	x, axis := n.x(0), n.in[0].bound.axis
+	count := n.rowsUsed(0, axis)
+	for _, a := range axes {
+		if a != axis {
+			count = op.Mul(count, n.sizeNode(x.Type.Shape[a], dtype.I64))
+		}
+	}
+	wide := dtype.F32
+	if x.Type.DType == dtype.F64 {
+		wide = dtype.F64
+	}
+	sum := op.ReduceSum(cast(n.b.at(n.masked(0, 0)), wide), n.int("keepdims", 1) != 0, axes...)
+	return one(cast(op.Div(sum, cast(count, wide)), x.Type.DType))
+}
+
+// alignRows settles the rows of elementwise nodes and updates where another input has a size that is known. If several
+// have rows that are counted separately, they must be as many, or one.
+func (n *node) alignRows(name string, inputs []int) {
+	if i := 2; (name == "ScatterND" || name == "ScatterElements") && inputs[0] == i {
+		if axis := n.in[i].bound.axis; axis < n.typeOf(1).Rank() {
+			n.in[i] = n.settled(i, n.typeOf(1).Shape[axis])
+		}
+		return
+	}
+	fromEnd := n.in[inputs[0]].bound.axis - n.typeOf(inputs[0]).Rank()
+	if !isElementwise(name) || n.sameRows(fromEnd) {
+		return
+	}
+	var known *ir.Dim
+	rows := n.typeOf(inputs[0]).Shape[n.in[inputs[0]].bound.axis]
+	for i, v := range n.in {
+		if v == nil {
+			continue
+		}
+		s := n.typeOf(i).Shape
+		switch at := len(s) + fromEnd; {
+		case v.bound != nil && (v.bound.axis != at || s[at] != rows):
+			return
+		case v.bound == nil && at >= 0 && !s[at].Is(1):
+			known = &s[at]
+		}
+	}
+	if known != nil {
+		for _, i := range inputs {
+			n.in[i] = n.settled(i, *known)
+		}
+		return
+	}
+	first := n.in[inputs[0]].bound.axis
+	count := n.rowsUsed(inputs[0], first)
+	for _, i := range inputs[1:] {
+		count = op.Where(op.Eq(count, number(1, count)), n.rowsUsed(i, n.in[i].bound.axis), count)
+	}
+	for _, i := range inputs {
+		axis := n.in[i].bound.axis
+		at := n.matching(n.positionsUpTo(rows), n.rowsUsed(i, axis), count)
+		n.in[i] = settledAs(op.Gather(n.x(i), at, axis), n.in[i])
+		n.in[i].bound = &bound{axis, count}
+	}
+}
