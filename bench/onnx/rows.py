@@ -88,6 +88,8 @@ def rows():
         m.digest(m.op("Slice", r, m.const([start]), m.const([end])))
     m.digest(m.op("Slice", r, m.const([1, 1]), m.const([most, 3]), m.const([0, 1])))
     m.returns(m.op("Gather", r, m.const([0, -1]), axis=0))
+    number = m.op("Range", m.const(0), m.op("Squeeze", m.op("Shape", r, start=0, end=1)), m.const(1))
+    m.returns(m.op("ReduceSum", number, m.const([0])), TensorProto.INT64)
     m.returns(m.op("MatMul", m.op("Transpose", r, perm=[1, 0]), r))
     other, _, _ = chosen(m, m.op("Add", "x", m.const(0, np.float32)))
     m.digest(m.op("Sub", m.op("Mul", r, m.const(3, np.float32)), other))

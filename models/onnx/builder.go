@@ -382,15 +382,18 @@ func (b *builder) convert(n *node) {
 	for len(n.in) > 0 && n.in[len(n.in)-1] == nil {
 		n.in = n.in[:len(n.in)-1]
 	}
-	if b.file.functions()[functionKey(n.p.GetDomain(), n.p.GetOpType())] == nil {
-		n.check()
-	}
-	n.refuseSmall()
 	var boundOf func(*ir.Node) *bound
-	out := n.alongRows()
-	if out == nil {
-		boundOf = n.boundOf()
-		out = n.results()
+	var out []*value
+	if fn := b.file.functions()[functionKey(n.p.GetDomain(), n.p.GetOpType())]; fn != nil {
+		n.refuseSmall()
+		out = n.call(fn) // the values have the bounds that the function's nodes give them
+	} else {
+		n.check()
+		n.refuseSmall()
+		if out = n.alongRows(); out == nil {
+			boundOf = n.boundOf()
+			out = n.results()
+		}
 	}
 	for i, name := range n.p.GetOutput() {
 		if name == "" {

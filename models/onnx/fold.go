@@ -29,9 +29,6 @@ func (n *node) recovered() {
 
 // results converts a node.
 func (n *node) results() []*value {
-	if fn := n.b.file.functions()[functionKey(n.p.GetDomain(), n.p.GetOpType())]; fn != nil {
-		return n.call(fn)
-	}
 	c := find(n.p.GetDomain(), n.p.GetOpType(), n.version)
 	if c == nil {
 		if out := n.custom(); out != nil {

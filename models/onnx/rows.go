@@ -26,7 +26,7 @@ var rowReductions = map[string]float64{
 // alongRows returns the results of such a node, with their bounds in n.bounded. It returns nil for other nodes, of
 // which it may have changed inputs to values whose unused rows do not matter.
 func (n *node) alongRows() []*value {
-	if canonical(n.p.GetDomain()) != "" || n.b.file.functions()[functionKey(n.p.GetDomain(), n.p.GetOpType())] != nil {
+	if canonical(n.p.GetDomain()) != "" {
 		return nil
 	}
 	var bounded []int
@@ -40,6 +40,8 @@ func (n *node) alongRows() []*value {
 		return n.sliceRows()
 	case name == "Split":
 		return n.splitRows()
+	case name == "Range":
+		return n.rangeRows()
 	case len(bounded) == 0:
 	case name == "Concat":
 		return n.concatRows()
@@ -278,6 +280,16 @@ func (n *node) stepsOfOne() bool {
 		}
 	}
 	return true
+}
+
+// rangeRows is Range from 0 to a number of rows that the data decide, in steps of 1.
+func (n *node) rangeRows() []*value {
+	_, rows := n.in[1].rowsOrNil()
+	if rows == nil || !n.isKnown(0) || !n.isKnown(2) || n.array(0).At(0) != 0 || n.array(2).At(0) != 1 {
+		return nil
+	}
+	n.bind(0, 0, rows)
+	return one(op.Iota(n.b.g, 0, ir.Type{DType: n.typeOf(1).DType, Shape: ir.Shape{n.in[1].elems[0].num}}))
 }
 
 // splitRows is Split into parts of sizes that are known only when the program runs. If their sizes are known, but those

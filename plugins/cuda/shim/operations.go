@@ -79,10 +79,6 @@ func float1(f func(x float64) float64) operation {
 	return each1("f=f", func(a uint32) uint32 { return number(float32(f(value(a)))) })
 }
 
-func value(bits uint32) float64 { return float64(math.Float32frombits(bits)) }
-
-func number(f float32) uint32 { return math.Float32bits(f) }
-
 // logic makes an operation on bools.
 func logic(f func(a, b bool) bool) operation {
 	return operation{"p=pp", func(m *machine, in *instruction, lanes []int32) {
@@ -163,109 +159,6 @@ func choose(class string) operation {
 	}}
 }
 
-// smaller and larger are min and max of floats: the other operand if one is NaN.
-func smaller(a, b uint32) uint32 {
-	x, y := math.Float32frombits(a), math.Float32frombits(b)
-	switch {
-	case x != x:
-		return b
-	case y != y:
-		return a
-	}
-	return number(min(x, y))
-}
-
-func larger(a, b uint32) uint32 {
-	x, y := math.Float32frombits(a), math.Float32frombits(b)
-	switch {
-	case x != x:
-		return b
-	case y != y:
-		return a
-	}
-	return number(max(x, y))
-}
-
-// largest is max.NaN: NaN if one operand is.
-func largest(a, b uint32) uint32 {
-	return number(max(math.Float32frombits(a), math.Float32frombits(b)))
-}
-
-// clamped converts a float to an integer between two bounds. NaN gives 0.
-func clamped(least, most float64) func(a uint32) uint32 {
-	return func(a uint32) uint32 {
-		x := math.Trunc(value(a))
-		if x != x {
-			return 0
-		}
-		return uint32(int64(min(max(x, least), most)))
-	}
-}
-
-// approximate returns 2^x with an error of up to 2^-22 that depends on x, as a GPU's ex2.approx has.
-func approximate(a uint32) uint32 {
-	x := value(a)
-	if x == math.Trunc(x) {
-		return number(float32(math.Exp2(x)))
-	}
-	off := float64(int32(a*2654435761)) * 0x1p-53
-	return number(float32(math.Exp2(x) * (1 + off)))
-}
-
-func reciprocal(x float64) float64 { return 1 / x }
-
-// permuted returns four of the bytes of two words, the lower first. Four bits of selector pick each.
-func permuted(low, high, selector uint32) (out uint32) {
-	both := uint64(high)<<32 | uint64(low)
-	for i := range 4 {
-		out |= uint32(both>>(8*(selector>>(4*i)&7))) & 0xff << (8 * i)
-	}
-	return out
-}
-
-// sumOfHalves returns a*b + c of the bf16 in the upper halves of words, as a bf16.
-func sumOfHalves(a, b, c uint32) uint32 {
-	f := func(w uint32) float64 { return value(w &^ 0xffff) }
-	return rounded(f(a)*f(b)+f(c), 8, -126) >> 16
-}
-
-// flushed returns a float, or 0 if it is denormal.
-func flushed(a uint32) uint32 {
-	if a>>23&0xff == 0 {
-		return a & (1 << 31)
-	}
-	return a
-}
-
-// rounded returns a float with so many bits, half to even, or fewer for values below the power of two of the exponent.
-func rounded(f float64, digits, least int) uint32 {
-	if f == 0 || f-f != 0 {
-		return number(float32(f))
-	}
-	_, e := math.Frexp(f)
-	unit := math.Ldexp(1, max(e-1, least)-digits+1)
-	return number(float32(math.RoundToEven(f/unit) * unit))
-}
-
-// narrow returns a float as f16.
-func narrow(f float64) uint32 {
-	sign := uint32(0)
-	if math.Signbit(f) {
-		sign, f = 1<<15, -f
-	}
-	switch g := value(rounded(f, 11, -14)); {
-	case f != f:
-		return 0x7fff
-	case g >= 65536:
-		return sign | 31<<10
-	case g < 0x1p-14:
-		return sign | uint32(g*0x1p24)
-	default:
-		bits := number(float32(g))
-		return sign | (bits>>23-112)<<10 | bits>>13&0x3ff
-	}
-}
-
 // pairs makes a conversion of two floats to the halves of a word, the first to the upper half.
 func pairs(f func(x float64) uint32) operation {
 	return words2("r=ff", func(d, a, b []uint32, lanes []int32) {
@@ -298,21 +191,6 @@ func joined(all map[string]operation) map[string]operation {
 		all["setp."+op+".or."+typ] = join(func(a, b bool) bool { return a || b })
 	}
 	return all
-}
-
-// half returns the value of an f16.
-func half(h uint16) float32 {
-	sign, e, m := float32(1), int(h>>10&31), float32(h&0x3ff)
-	if h>>15 == 1 {
-		sign = -1
-	}
-	switch e {
-	case 0:
-		return sign * m * 0x1p-24
-	case 31:
-		return math.Float32frombits(uint32(h&0x8000)<<16 | 0x7f800000 | uint32(h&0x3ff)<<13)
-	}
-	return sign * float32(math.Ldexp(float64(1+m/1024), e-15))
 }
 
 // operations holds the instructions that only compute.

@@ -11,8 +11,13 @@ import (
 	"github.com/rlx-go/rlx/core/op"
 )
 
-//go:embed attention_backward.wgsl
-var attentionBackwardWGSL string
+var (
+	//go:embed attention_backward.wgsl
+	attentionStatisticsWGSL string
+	//go:embed attention_gradients.wgsl
+	attentionGradientsWGSL string
+	attentionBackwardWGSL  = attentionStatisticsWGSL + attentionGradientsWGSL
+)
 
 // The first shader computes what the rows of the softmax need, and the others read it. dq has a tile of queries for
 // each workgroup, dk and dv a tile of keys, so no two workgroups add to the same gradient.
@@ -99,7 +104,7 @@ type backwardRows struct {
 // Vecs is the number of vectors of four that hold a row.
 func (r backwardRows) Vecs() int { return ceilDiv(r.Dim, 4) }
 
-// backwardConsts has the constants for attention_backward.wgsl.
+// backwardConsts has the constants for attention_backward.wgsl and attention_gradients.wgsl.
 type backwardConsts struct {
 	attentionConsts
 	BackwardTile

@@ -13,10 +13,14 @@ import (
 )
 
 // library has the functions that shaders share. A shader's text includes only those that it uses.
-var library = libraryWGSL + wideWGSL
+var library = bitsWGSL + libraryWGSL + wideWGSL
 
-//go:embed library.wgsl
-var libraryWGSL string
+var (
+	//go:embed bits.wgsl
+	bitsWGSL string
+	//go:embed library.wgsl
+	libraryWGSL string
+)
 
 // Window is the range of a device buffer that one binding covers, in bytes.
 type Window struct {

@@ -22,10 +22,12 @@ var (
 	splatProjectWGSL string
 	//go:embed splat_tiles.wgsl
 	splatTilesWGSL string
+	//go:embed splat_render.wgsl
+	splatRenderWGSL string
 )
 
 // splatTexts has the templates of all shaders of splats.
-var splatTexts = splatPairsWGSL + splatProjectWGSL + splatTilesWGSL + splatBackwardWGSL
+var splatTexts = splatPairsWGSL + splatProjectWGSL + splatTilesWGSL + splatRenderWGSL + splatBackwardWGSL
 
 const splatRefuses = "a number is not finite, a quaternion is 0, a scale is above 80, or meta has a field of view, radius_scale or alpha_cutoff that is out of range"
 
