@@ -14,8 +14,8 @@ func (s *batchSlot) trim(n int) {
 	s.shown = slices.DeleteFunc(s.shown, func(x shown) bool { return x.at+x.rows*x.columns > n })
 }
 
-// sharedImages reduces a beginning of k tokens that a sequence and a prompt have in common, so that they have the same
-// images in it, and none of which it has a part.
+// sharedImages shortens the beginning of k tokens that a sequence and a prompt have in common, so that both have the
+// same images in it, and each image as a whole.
 func (s *batchSlot) sharedImages(k int, images []place) int {
 	for _, p := range images {
 		if p.at < k && (p.at+p.image.Tokens() > k || !slices.Contains(s.shown, p.image.shownAt(p.at))) {
@@ -30,7 +30,7 @@ func (s *batchSlot) sharedImages(k int, images []place) int {
 	return k
 }
 
-// image returns the next image of a prompt of which at tokens are computed.
+// image returns the next image of a prompt after at of its tokens have been computed.
 func (x *BatchText) image(at int) (p place, ok bool) {
 	i := slices.IndexFunc(x.images, func(p place) bool { return p.at >= at })
 	if i < 0 {

@@ -117,7 +117,7 @@ type headPart struct {
 	start, len int64
 }
 
-// partOf returns the value of which n is a range, and the range.
+// partOf returns the value that n is a range of, and the range.
 func partOf(n *ir.Node) headPart {
 	d := n.Type.Shape[n.Type.Rank()-1].Const
 	if n.Is(op.NarrowDef) {

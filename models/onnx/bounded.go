@@ -9,7 +9,8 @@ import (
 	"github.com/rlx-go/rlx/core/op"
 )
 
-// bound says that only the first rows of a value on an axis are used: count of them, i64[]. The others have no meaning.
+// bound says that an axis of a value is partial: only its first rows are used, and the data decide how many. count is
+// their number, i64[]. The other rows have no meaning.
 type bound struct {
 	axis  int
 	count *ir.Node
@@ -36,8 +37,7 @@ var elementwise = strings.Fields(`Abs Acos Acosh Add And Asin Asinh Atan Atanh B
 
 func isElementwise(name string) bool { return slices.Contains(elementwise, name) }
 
-// takesRows has ops of which an input with a shape or the end of a slice may have a number of rows that the data
-// decide.
+// takesRows has ops that take a number of rows that the data decide in a shape or as the end of a slice.
 var takesRows = strings.Fields("ConstantOfShape Expand Reshape Slice")
 
 // boundOf returns the bound of the results of a node that reads values with bounds, or nil if it reads no such values.
@@ -78,7 +78,7 @@ func (n *node) boundOf() func(out *ir.Node) *bound {
 			return func(*ir.Node) *bound { return &bound{axis, b.count} }
 		}
 	}
-	n.fail("reads %q, of which the data decide how many rows on axis %d are used, in a way that its result may depend on "+
+	n.fail("reads %q, where the data decide how many rows on axis %d are used, in a way that its result may depend on "+
 		"the others; allowed are elementwise ops, norms of other axes, products, reductions, Softmax, CumSum, Concat, Gather, "+
 		"GatherND, ScatterND, Slice, Split, Transpose, and Reshape, Squeeze and Unsqueeze of other axes", n.in[i].name, b.axis)
 	return nil
@@ -119,11 +119,11 @@ func (n *node) expandedBound(b *bound) func(out *ir.Node) *bound {
 	case rows == nil:
 		at, rows = b.axis-rank+size, b.count
 		if list := n.dims(1); at >= 0 && !list[at].Is(1) {
-			n.fail("expands axis %d of %q, of which the data decide how many rows are used, to %v", b.axis, n.in[0].name,
+			n.fail("expands axis %d of %q, where the data decide how many rows are used, to %v", b.axis, n.in[0].name,
 				list[at])
 		}
 	case rows != b.count || at-size != b.axis-rank:
-		n.fail("expands %q, of which the data decide how many rows on axis %d are used, to another number of rows",
+		n.fail("expands %q, where the data decide how many rows on axis %d are used, to another number of rows",
 			n.in[0].name, b.axis)
 	}
 	from := at - size
@@ -281,7 +281,7 @@ func (n *node) slicedBound(b *bound) func(*ir.Node) *bound {
 		}
 		start, _ := n.bounds(c, n.typeOf(0).Shape[c.axis])
 		if !start.Is(0) || c.step != 1 || !ends && (!c.end.IsStatic() || c.end.Const < 0) {
-			n.fail("cuts axis %d of %q, of which the data decide how many rows are used; allowed is a slice from 0 to a "+
+			n.fail("cuts axis %d of %q, where the data decide how many rows are used; allowed is a slice from 0 to a "+
 				"number that is known and not negative", c.axis, n.in[0].name)
 		}
 		return func(out *ir.Node) *bound {
@@ -313,7 +313,7 @@ func (n *node) reshapedBound(b bound, from, to ir.Shape) *bound {
 			return &bound{axis, op.Mul(b.count, n.sizeNode(inner, b.count.Type.DType))}
 		}
 	}
-	n.fail("reshapes %v, of which the data decide how many rows on axis %d are used, to %v; want that axis to stay, or to be "+
+	n.fail("reshapes %v, where the data decide how many rows on axis %d are used, to %v; want that axis to stay, or to be "+
 		"joined with all after it", from, b.axis, to)
 	return nil
 }

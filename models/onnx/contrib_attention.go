@@ -84,7 +84,7 @@ func (n *node) optional(i int) *ir.Node {
 	return n.maybe(i)
 }
 
-// both returns the conjunction of two masks, of which any may be nil.
+// both returns the conjunction of two masks. Either may be nil.
 func both(a, b *ir.Node) *ir.Node {
 	switch {
 	case a == nil:

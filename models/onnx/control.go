@@ -225,7 +225,7 @@ func (n *node) body(g *onnxpb.GraphProto, inputs func(inner *ir.Graph) []*value)
 	return inner, captured
 }
 
-// branch returns the graph of one output of a branch, of which the inputs are all captures of both.
+// branch returns the graph of one output of a branch. Its inputs are the captures of both branches.
 func (n *node) branch(body *ir.Graph, captures []*value, first, output int) *ir.Graph {
 	g := ir.NewGraph(unique(n.b.graphs, body.Name), body.Syms...)
 	err := g.Build(func() {

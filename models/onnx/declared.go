@@ -85,7 +85,7 @@ func (b *builder) declaredDims(t *onnxpb.TypeProto_Tensor) (shape ir.Shape, ok b
 // results are right.
 type candidates struct {
 	input int
-	// axes says that the elements are axes in any order, of which negative ones count from the end.
+	// axes says that the elements are axes in any order. Negative ones count from the end.
 	axes bool
 	// of returns the values, or nil if the types do not decide.
 	of func(n *node) [][]ir.Dim

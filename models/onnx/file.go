@@ -134,7 +134,7 @@ func typeName(t int32) string {
 	return "type " + strconv.Itoa(int(t))
 }
 
-// initializer is a tensor that the file has, of which the bytes are read when they are needed.
+// initializer is a tensor of the file. Its bytes are read when they are needed.
 type initializer struct {
 	f    *File
 	p    *onnxpb.TensorProto

@@ -63,7 +63,7 @@ func (n *node) converted(c *conversion) []*value {
 	return c.convert(n)
 }
 
-// fold computes a node of which all inputs are known and small.
+// fold computes a node whose inputs are all known and small.
 func (n *node) fold(c *conversion) []*value {
 	if c.keep {
 		return nil

@@ -87,8 +87,8 @@ func lateSlice(n *node) []*value {
 	return one(x)
 }
 
-// lateExpand is Expand of rows of which the data decide the number, to a number that is computed when the program runs.
-// It is the same, or there is one row, which is repeated. All other axes keep their sizes.
+// lateExpand is Expand of a partial axis to a number of rows that is computed when the program runs. It equals the
+// number of used rows, or there is one row, which is repeated. All other axes keep their sizes.
 func lateExpand(n *node) []*value {
 	b, x := n.in[0].bound, n.typeOf(0)
 	if b == nil || !n.late(1) || n.in[1].numel() != int64(x.Rank()) {

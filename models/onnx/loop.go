@@ -111,9 +111,9 @@ func (n *node) unrolled(g *onnxpb.GraphProto, trip int, running *ir.Node, state 
 	return out
 }
 
-// openLoop converts a Loop of which the number of iterations is a size, or a number of rows that the data decide. The
-// program has a loop of the largest number. Iterations after the end repeat the last one that ran, with the same
-// values, so they compute nothing that it does not.
+// openLoop converts a Loop whose number of iterations is a size, or a number of rows that the data decide. The program
+// has a loop of the largest number. Iterations after the end repeat the last one that ran, with the same values. So
+// they cannot fail where it did not, for example by an index out of range.
 //
 //	trip = B = 1..8     loop of 8, which carries t, run, the last iteration, and the state before and after it
 //	x = f(t, x)   ->    runs   = run and t < B

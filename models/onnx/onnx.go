@@ -1,7 +1,9 @@
 // Package onnx reads ONNX models: it turns the graph of a file into a graph of core ops. Each ONNX op is converted by
-// one function; a family of ops has a file. What depends only on shapes, such as the sizes that exporters compute with
-// Shape, Gather and Concat, is computed during the import, also where sizes are symbols, so that a model with dynamic
-// sizes is one program.
+// one function, and each family of ops has a file.
+//
+// Exporters compute sizes with Shape, Gather, Concat and arithmetic. The import evaluates these nodes, with symbols for
+// open sizes, so a model with open sizes becomes one program (symbolic.go). If the data decide how many rows a value
+// has, the value has the largest number of rows, and the import keeps track of how many are used (bounded.go, rows.go).
 //
 // It imports core/op, core/hir, core/interp and below, and models/arch for the result; compile uses it.
 package onnx

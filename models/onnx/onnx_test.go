@@ -308,7 +308,7 @@ func TestErrors(t *testing.T) {
 		{"modules", metadata, Options{}, "node n1 (Nonsense) in layer1.conv"},
 		{"refused op", model("SequenceConstruct"), Options{}, "it works on sequences"},
 		{"old opset", model("Gelu"), Options{}, ""},
-		{"data", data, Options{}, `node number 1 (Unique): reads "at", of which the data decide`},
+		{"data", data, Options{}, `node number 1 (Unique): reads "at", where the data decide`},
 		{"external", external, Options{},
 			`external data is at "../secret"; allowed is a file in the folder of the model`},
 		{"cyclic", cyclic, Options{}, `input "y" is not computed before it`},

@@ -7,7 +7,7 @@ import (
 	"github.com/rlx-go/rlx/core/op"
 )
 
-// symbolicRange is a range of which the limits are sizes.
+// symbolicRange is a range whose limits are sizes.
 func symbolicRange(n *node) []*value {
 	in := n.known()
 	if in == nil || in[0][0].den != 1 || in[1][0].den != 1 || in[2][0].den != 1 {

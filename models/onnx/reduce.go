@@ -153,7 +153,7 @@ var (
 	})
 )
 
-// topK is TopK. All elements of an axis, of which the size may be open, or the smallest ones, are those of Sort.
+// topK is TopK. It sorts if it returns the smallest elements, or all elements of an axis, whose size may be open.
 func topK(n *node) []*value {
 	x := n.x(0)
 	axis := n.axis(n.int("axis", -1), x.Type.Rank())

@@ -32,7 +32,7 @@ func registerIn(domain, name string, c conversion) struct{} {
 	return struct{}{}
 }
 
-// ops registers a conversion that has nothing special.
+// on registers a conversion that has nothing special.
 func on(name string, since int64, convert func(n *node) []*value) struct{} {
 	return register(name, conversion{since: since, convert: convert})
 }
@@ -99,7 +99,7 @@ func (n *node) list(name string) (out []int, ok bool) {
 	return out, true
 }
 
-// spatial returns an attribute with a number for each of k axes, of which the default is the same for all.
+// spatial returns an attribute with a number for each of k axes. The default is the same for all.
 func (n *node) spatial(name string, k, otherwise int) []int {
 	if l, ok := n.list(name); ok && len(l) > 0 {
 		if len(l) != k {

@@ -9,22 +9,22 @@ import (
 	"github.com/rlx-go/rlx/core/op"
 )
 
-// This file has nodes that work along an axis of which the data decide how many rows are used, or that make such an
-// axis. A sum adds zeros for the rows that are not used, for example, and a maximum reads a used row once more.
+// This file converts nodes that work along a partial axis (see bound), or that make one. For example, a sum adds zeros
+// for the unused rows, and a maximum reads the last used row several times.
 //
-// A node may read such an axis beside one whose size is known, such as in an addition. ONNX allows that only if as many
-// rows are used, so the result has that size. If another number is used, the run fails, as it would elsewhere: the
-// program then reads a row at -1.
+// A node such as an addition may read a partial axis and one of known size. ONNX allows that only if the sizes are
+// equal, so the result has the known size. If the data give another number of rows, the run fails: the program then
+// reads a row at -1.
 
-// reductions over rows, with what they read in place of rows that are not used. NaN stands for a used row.
+// rowReductions has the reductions, with what they read in place of unused rows. NaN stands for the last used row.
 var rowReductions = map[string]float64{
 	"ReduceSum": 0, "ReduceL1": 0, "ReduceL2": 0, "ReduceSumSquare": 0, "ReduceLogSum": 0, "ReduceMean": 0,
 	"ReduceProd": 1, "ReduceMax": math.Inf(-1), "ReduceMin": math.Inf(1), "ReduceLogSumExp": math.Inf(-1),
 	"ArgMax": math.NaN(), "ArgMin": math.NaN(),
 }
 
-// alongRows returns the results of such a node, with their bounds in n.bounded. It returns nil for other nodes, of
-// which it may have changed inputs to values whose unused rows do not matter.
+// alongRows returns the results of such a node, with their bounds in n.bounded. It returns nil for other nodes. It may
+// have changed their inputs to values whose rows are all used.
 func (n *node) alongRows() []*value {
 	if canonical(n.p.GetDomain()) != "" {
 		return nil
@@ -78,12 +78,12 @@ func (n *node) positionsUpTo(size ir.Dim) *ir.Node {
 	return op.Iota(n.b.g, 0, ir.Type{DType: dtype.I64, Shape: ir.Shape{size}})
 }
 
-// settledAs returns a value of which all rows are used.
+// settledAs returns x as a value whose rows are all used.
 func settledAs(x *ir.Node, of *value) *value {
 	return &value{name: of.name, typ: x.Type, node: x, narrow: of.narrow}
 }
 
-// masked returns input i with a number in place of rows that are not used.
+// masked returns input i with a number in place of unused rows.
 func (n *node) masked(i int, fill float64) *value {
 	v := n.in[i]
 	x, b := n.x(i), v.bound
@@ -91,7 +91,7 @@ func (n *node) masked(i int, fill float64) *value {
 	return settledAs(op.Where(used, x, number(fill, x)), v)
 }
 
-// repeated returns input i with the last used row in place of those that are not used.
+// repeated returns input i with the last used row in place of unused ones.
 func (n *node) repeated(i int) *value {
 	v := n.in[i]
 	x, axis := n.x(i), v.bound.axis
@@ -100,8 +100,8 @@ func (n *node) repeated(i int) *value {
 	return settledAs(op.Gather(x, at, axis), v)
 }
 
-// settled returns input i with size rows on its axis: all that are used, or copies of the only one. Any other number of
-// used rows ends the run.
+// settled returns input i with size rows on its partial axis: the used rows, or copies of the only one. The run fails
+// for any other number of used rows.
 func (n *node) settled(i int, size ir.Dim) *value {
 	v := n.in[i]
 	x, axis := n.x(i), v.bound.axis
@@ -121,7 +121,7 @@ func (n *node) bind(result, axis int, count *ir.Node) {
 	n.bounded = append(n.bounded, resultBound{result, bound{axis, count}})
 }
 
-// concatRows joins values along the axis with rows that are not used. A gather leaves these out.
+// concatRows joins values along a partial axis. A gather then leaves out the unused rows.
 func (n *node) concatRows() []*value {
 	axis := n.axis(n.int("axis", 1), n.typeOf(0).Rank())
 	along := false
@@ -177,12 +177,12 @@ func (n *node) end(i, k int) (at *ir.Node, e elem, known bool) {
 	return element(n.x(i), k), elem{}, false
 }
 
-// sliceRows is Slice from or to a position that is known only when the program runs, and any slice of rows of which the
-// data decide how many are used, unless it starts at 0. Its steps are 1.
+// sliceRows is Slice with steps of 1, from or to a position that is known only when the program runs, or of a partial
+// axis from another position than 0.
 func (n *node) sliceRows() []*value {
 	axes := n.slicedAxes()
 	b := n.in[0].bound
-	moved := -1 // the axis whose rows the data decide
+	moved := -1 // the axis that is partial in the result
 	var first, used *ir.Node
 	for k, a := range axes {
 		switch mine := b != nil && b.axis == a; {
@@ -191,7 +191,7 @@ func (n *node) sliceRows() []*value {
 		case !mine && n.knownCut(k):
 			continue
 		case moved >= 0 || b != nil && !mine:
-			return nil // only one axis can have rows that are not used
+			return nil // only one axis can be partial
 		}
 		moved = a
 		first, used = n.rangeOf(k, a)
@@ -235,8 +235,8 @@ func (n *node) slicedAxes() []int {
 	return axes
 }
 
-// simpleCut reports whether slicedBound takes cut k: from 0 to a number, on the axis whose rows the data decide (mine),
-// or from 0 to a number of rows on another.
+// simpleCut reports whether slicedBound takes cut k: from 0 to a number on the partial axis (mine), or from 0 to a
+// number of used rows on another axis.
 func (n *node) simpleCut(k int, mine bool) bool {
 	_, start, startKnown := n.end(1, k)
 	_, end, endKnown := n.end(2, k)
@@ -339,8 +339,7 @@ func (n *node) expandRows() {
 	n.in[0] = n.settled(0, list[at].num)
 }
 
-// gatherRows is Gather at indices of which the data decide how many are used, and along an axis of rows of which they
-// decide how many there are. Indices that are not used become 0.
+// gatherRows is Gather along a partial axis. It also makes unused indices 0.
 func (n *node) gatherRows() []*value {
 	table, idx := n.in[0].bound, n.in[1].bound
 	rank := n.typeOf(0).Rank()
@@ -367,7 +366,7 @@ func (n *node) clearIndices() {
 	n.in[1].bound = b
 }
 
-// contractRows gives MatMul zeros for the rows that it adds along and that are not used.
+// contractRows gives MatMul zeros for unused rows on the axis along which it adds.
 func (n *node) contractRows() {
 	axes := [2]int{n.typeOf(0).Rank() - 1, max(n.typeOf(1).Rank()-2, 0)}
 	along := func(i int) bool { return n.in[i].bound != nil && n.in[i].bound.axis == axes[i] }
@@ -382,7 +381,7 @@ func (n *node) contractRows() {
 	}
 }
 
-// softmaxRows is Softmax along rows: those that are not used have no weight.
+// softmaxRows is Softmax along a partial axis: unused rows have no weight.
 func (n *node) softmaxRows() []*value {
 	b, rank := n.in[0].bound, n.typeOf(0).Rank()
 	axis := n.axis(n.int("axis", map[bool]int64{true: -1, false: 1}[n.version >= 13]), rank)
@@ -394,7 +393,7 @@ func (n *node) softmaxRows() []*value {
 	return n.results()
 }
 
-// cumsumRows is CumSum along rows.
+// cumsumRows is CumSum of a value with a partial axis.
 func (n *node) cumsumRows() []*value {
 	b := n.in[0].bound
 	n.in[0] = n.masked(0, 0)
@@ -402,7 +401,7 @@ func (n *node) cumsumRows() []*value {
 	return n.results()
 }
 
-// reduceRows is a reduction over rows, and ArgMax and ArgMin.
+// reduceRows is a reduction over a partial axis, or ArgMax or ArgMin along it.
 func (n *node) reduceRows() []*value {
 	name := n.p.GetOpType()
 	fill, ok := rowReductions[name]
@@ -457,8 +456,8 @@ func (n *node) meanOfRows(axes []int) []*value {
 	return one(cast(op.Div(sum, cast(count, wide)), x.Type.DType))
 }
 
-// alignRows settles the rows of elementwise nodes and updates where another input has a size that is known. If several
-// have rows that are counted separately, they must be as many, or one.
+// alignRows settles the rows of elementwise nodes and of updates where another input has a known size. If several
+// inputs have partial axes with different counts, the counts must be equal or 1 in each run.
 func (n *node) alignRows(name string, inputs []int) {
 	if i := 2; (name == "ScatterND" || name == "ScatterElements") && inputs[0] == i {
 		if axis := n.in[i].bound.axis; axis < n.typeOf(1).Rank() {

@@ -389,7 +389,7 @@ func symbolicConcat(n *node) []*value {
 	return []*value{sizes(n.in[0].typ.DType, ir.ShapeOf(int64(len(out))), out)}
 }
 
-// indices returns input i as indices along an axis of size n, of which negative ones count from the end.
+// indices returns input i as indices along an axis of that size. Negative ones count from the end.
 func (n *node) indices(i int, size ir.Dim) *ir.Node {
 	idx := n.x(i)
 	if n.in[i].isKnown() && n.in[i].numel() >= 0 && n.in[i].numel() <= maxKnown {

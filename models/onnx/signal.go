@@ -56,7 +56,7 @@ var (
 	}}, "MelWeightMatrix")
 )
 
-// halves returns the numbers of which half, rounded down, and one are bins.
+// halves returns the numbers n for which n/2+1, with n/2 rounded down, is bins.
 func halves(bins int64) [][]ir.Dim {
 	if bins < 2 {
 		return [][]ir.Dim{{ir.Static(1)}}

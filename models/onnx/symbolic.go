@@ -37,7 +37,7 @@ func (n *node) known() [][]elem {
 	return out
 }
 
-// pairwise applies f to the elements of two inputs, of which one may be a single number.
+// pairwise applies f to the elements of two inputs. One of them may be a single number.
 func (n *node) pairwise(d dtype.DType, f func(a, b elem) (elem, bool)) []*value {
 	in := n.known()
 	if in == nil || len(in) != 2 {

@@ -1,4 +1,5 @@
-// Package pool holds the threads of the CPU backend and their scratch memory.
+// Package pool has the threads of the CPU backend and their scratch memory. A kernel divides its work with Split, which
+// gives each thread a range of it and returns when all are done. The results must not depend on how the work is divided.
 package pool
 
 import (
@@ -271,14 +272,14 @@ func (s *Scratch) Reset() {
 // Scratch returns the memory of a worker. Memory that is allocated from it is valid until the task ends.
 func (p *Pool) Scratch(worker int) *Scratch { return p.workers[worker].scratch }
 
-// Part is a kernel's loop body together with its arguments: do runs items [lo, hi). It takes the place of a closure,
-// which would be allocated at each call. The pool keeps one value of each type; see keep.
+// Part is a kernel's loop body together with its arguments: Do runs items [lo, hi). It takes the place of a closure,
+// which would be allocated at each call. The pool keeps one value of each type; see Keep.
 type Part interface{ Do(lo, hi, worker int) }
 
 // Keep returns the pool's value of type A, as its last user left it.
 func Keep[A any](p *Pool) *A { return kept[A](&p.kept) }
 
-// Split divides n items among the workers and runs args.do on pieces of at least grain items. The pieces depend on the
+// Split divides n items among the workers and runs args.Do on pieces of at least grain items. The pieces depend on the
 // number of threads and on time, so the result of an item must not depend on the piece that it is in.
 func Split[A any, P interface {
 	*A
