@@ -9,7 +9,8 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// This file has ops of ai.onnx.ml, as skl2onnx writes them for linear models and scalers. They compute in f32.
+// This file has ops of ai.onnx.ml, as skl2onnx writes them for linear models and scalers. They compute in f32. Trees
+// are in trees.go.
 
 const ml = "ai.onnx.ml"
 
@@ -48,8 +49,8 @@ var (
 		note: "the result is its input, a column for each class, and no list of maps"})
 )
 
-var _ = refuse("it is a sum over trees; allowed of ai.onnx.ml are linear models, scalers and what docs/onnx-ops.md lists",
-	"ai.onnx.ml.TreeEnsemble", "ai.onnx.ml.TreeEnsembleRegressor", "ai.onnx.ml.TreeEnsembleClassifier")
+var _ = refuse("allowed are TreeEnsembleRegressor and TreeEnsembleClassifier, which opsets before 5 have",
+	"ai.onnx.ml.TreeEnsemble")
 var _ = refuse("it is a support vector machine; allowed of ai.onnx.ml are linear models, scalers and what "+
 	"docs/onnx-ops.md lists", "ai.onnx.ml.SVMRegressor", "ai.onnx.ml.SVMClassifier")
 var _ = refuse("it works on text or maps", "ai.onnx.ml.CastMap", "ai.onnx.ml.CategoryMapper", "ai.onnx.ml.DictVectorizer",

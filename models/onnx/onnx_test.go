@@ -22,8 +22,8 @@ import (
 
 // TestModels runs models of testdata by the reference. Folders test_* are node tests of ONNX, whose outputs NumPy
 // computed; those of dynamic_* were exported from PyTorch or written by bench/onnx/rows.py, and those of ml_* are
-// linear models of scikit-learn or single nodes, computed by ONNX Runtime, at several sizes. A row of the result of
-// ZipMap is what the maps have for a row.
+// linear models of scikit-learn, trees (bench/onnx/trees.py) or single nodes, computed by ONNX Runtime, at several
+// sizes. A row of the result of ZipMap is what the maps have for a row.
 func TestModels(t *testing.T) {
 	models, err := filepath.Glob("testdata/*/model.onnx")
 	if err != nil || len(models) < 19 {

@@ -1,5 +1,6 @@
 // Package pool has the threads of the CPU backend and their scratch memory. A kernel divides its work with Split, which
-// gives each thread a range of it and returns when all are done. The results must not depend on how the work is divided.
+// gives each thread a range of it and returns when all are done. The results must not depend on how the work is
+// divided.
 package pool
 
 import (
