@@ -88,6 +88,16 @@ def rows():
         m.digest(m.op("Slice", r, m.const([start]), m.const([end])))
     m.digest(m.op("Slice", r, m.const([1, 1]), m.const([most, 3]), m.const([0, 1])))
     m.returns(m.op("Gather", r, m.const([0, -1]), axis=0))
+    small = m.op("Less", m.op("Gather", r, m.const(1), axis=1), m.const(0.5, np.float32))
+    again = m.op("Squeeze", m.op("NonZero", small), m.const([0]))
+    m.returns(m.op("ReduceSum", again, m.const([0])), TensorProto.INT64)
+    some = [helper.make_node("ReduceMax", [r, "first"], ["w"], keepdims=0)]
+    none = [helper.make_node("ReduceMin", [r, "first"], ["w"], keepdims=0)]
+    m.constants.append(numpy_helper.from_array(np.array([0]), "first"))
+    out = [helper.make_tensor_value_info("w", TensorProto.FLOAT, None)]
+    then, other = (helper.make_graph(nodes, "branch", [], out) for nodes in (some, none))
+    large = m.op("Greater", m.op("ReduceSum", "x", keepdims=0), m.const(0, np.float32))
+    m.returns(m.op("If", large, then_branch=then, else_branch=other))
     number = m.op("Range", m.const(0), m.op("Squeeze", m.op("Shape", r, start=0, end=1)), m.const(1))
     m.returns(m.op("ReduceSum", number, m.const([0])), TensorProto.INT64)
     m.returns(m.op("MatMul", m.op("Transpose", r, perm=[1, 0]), r))

@@ -1,6 +1,7 @@
 package onnx
 
 import (
+	"cmp"
 	"slices"
 
 	"google.golang.org/protobuf/proto"
@@ -170,28 +171,39 @@ func (n *node) body(g *onnxpb.GraphProto, inputs func(inner *ir.Graph) []*value)
 	outer := b.g
 	inner := ir.NewGraph(unique(b.graphs, symbolic(g.GetName(), "body")), outer.Syms...)
 	var captured []*value
-	inside := map[*value]*value{}
+	inside, counts := map[*value]*value{}, map[*ir.Node]*ir.Node{}
+	input := func(v *value) *ir.Node {
+		captured = append(captured, v)
+		return op.Input(inner, "capture"+string(rune('a'+len(captured)%26))+symbolic(v.name, "x"), v.typ)
+	}
+	count := func(rows *ir.Node) *ir.Node { // a number of rows that the data decide
+		if rows != nil && rows.Graph != inner && counts[rows] == nil {
+			counts[rows] = input(&value{name: "rows", typ: rows.Type, node: rows})
+		}
+		return cmp.Or(counts[rows], rows)
+	}
 	s := &scope{values: map[string]*value{}, outer: b.scope}
 	s.capture = func(v *value) *value {
-		if _, rows := v.rows(); rows != nil {
-			n.fail("reads %q in a graph of its own, and the data decide how many rows it counts", v.name)
-		}
 		if v.node != nil && v.node.Graph == inner {
 			return v
 		}
 		if c := inside[v]; c != nil {
 			return c
 		}
-		if v.bound != nil {
-			n.fail("reads %q in a graph of its own, and the data decide how many rows of it are used", v.name)
-		}
 		c := v.clone(v.name)
 		inside[v] = c
-		if v.node == nil && (!v.isKnown() || v.numel() <= maxKnown) { // each graph makes a node of its own
-			return c
+		for i := range c.elems {
+			c.elems[i].rows = count(c.elems[i].rows)
 		}
-		c.node = op.Input(inner, "capture"+string(rune('a'+len(captured)%26))+symbolic(v.name, "x"), v.typ)
-		captured = append(captured, v)
+		if v.bound != nil {
+			c.bound = &bound{v.bound.axis, count(v.bound.count)}
+		}
+		switch {
+		case v.node != nil || v.isKnown() && v.numel() > maxKnown:
+			c.node = input(v)
+		case c.elems != nil:
+			c.node = nil
+		} // each graph makes nodes of its own for other known values
 		return c
 	}
 	b.g = inner

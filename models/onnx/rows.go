@@ -51,6 +51,8 @@ func (n *node) alongRows() []*value {
 		return n.gatherRows()
 	case name == "GatherND" && n.in[1].bound != nil:
 		n.clearIndices()
+	case name == "NonZero":
+		n.in[0] = n.masked(0, 0)
 	case name == "MatMul":
 		n.contractRows()
 	case name == "Softmax", name == "LogSoftmax":
