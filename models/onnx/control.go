@@ -2,6 +2,7 @@ package onnx
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	"google.golang.org/protobuf/proto"
@@ -174,7 +175,7 @@ func (n *node) body(g *onnxpb.GraphProto, inputs func(inner *ir.Graph) []*value)
 	inside, counts := map[*value]*value{}, map[*ir.Node]*ir.Node{}
 	input := func(v *value) *ir.Node {
 		captured = append(captured, v)
-		return op.Input(inner, "capture"+string(rune('a'+len(captured)%26))+symbolic(v.name, "x"), v.typ)
+		return op.Input(inner, fmt.Sprint("capture", len(captured), "_", symbolic(v.name, "x")), v.typ)
 	}
 	count := func(rows *ir.Node) *ir.Node { // a number of rows that the data decide
 		if rows != nil && rows.Graph != inner && counts[rows] == nil {
@@ -198,12 +199,9 @@ func (n *node) body(g *onnxpb.GraphProto, inputs func(inner *ir.Graph) []*value)
 		if v.bound != nil {
 			c.bound = &bound{v.bound.axis, count(v.bound.count)}
 		}
-		switch {
-		case v.node != nil || v.isKnown() && v.numel() > maxKnown:
+		if v.node != nil || v.isKnown() && v.numel() > maxKnown { // else each graph makes a node of its own
 			c.node = input(v)
-		case c.elems != nil:
-			c.node = nil
-		} // each graph makes nodes of its own for other known values
+		}
 		return c
 	}
 	b.g = inner

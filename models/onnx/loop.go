@@ -59,6 +59,11 @@ func (n *node) unrolled(g *onnxpb.GraphProto, trip int, running *ir.Node, state 
 		yes := tensor.NewArray(dtype.Bool)
 		yes.Ints[0] = 1
 		out := n.inline(g, append([]*value{made(it), made(yes)}, state...))
+		for k, v := range out {
+			if v.bound != nil && (running != nil || k > len(state)) {
+				n.fail("output %q of its graph has a number of rows that the data decide", v.name)
+			}
+		}
 		now := number(1, ran)
 		if running != nil {
 			now = op.Cast(running, dtype.I64)
