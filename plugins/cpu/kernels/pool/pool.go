@@ -17,6 +17,7 @@ import (
 type Pool struct {
 	Set     *isa.Set // the instruction set in use
 	workers []worker
+	active  int     // how many workers take part in a run
 	Shared  Scratch // memory that all workers of one kernel read, such as packed weights
 
 	PackedLimit int // maximum number of floats of a matrix that are packed at a time
@@ -53,7 +54,7 @@ func NewFor(n int, features string) (*Pool, error) {
 	if n <= 0 {
 		n = runtime.GOMAXPROCS(0) // since Go 1.25 the default honours affinity and the cgroup's quota
 	}
-	p := &Pool{Set: set, workers: make([]worker, n), PackedLimit: 8 << 20, StreamFrom: streamFrom,
+	p := &Pool{Set: set, workers: make([]worker, n), active: n, PackedLimit: 8 << 20, StreamFrom: streamFrom,
 		spinTime: spinTimeFor(n),
 		ended:    make(chan struct{})}
 	for i := range p.workers {
@@ -61,7 +62,7 @@ func NewFor(n int, features string) (*Pool, error) {
 		w.scratch = &w.own
 		w.own.At, w.own.Place = make([]int, 0, lineInts), make([]int, 0, lineInts)
 		if n > 1 {
-			w.alone = Pool{Set: set, workers: []worker{{scratch: w.scratch}}}
+			w.alone = Pool{Set: set, workers: []worker{{scratch: w.scratch}}, active: 1}
 		}
 	}
 	for i := 1; i < n; i++ {
@@ -82,6 +83,17 @@ func (p *Pool) Alone(worker int) *Pool {
 
 // Threads returns the number of workers, including the caller of Run.
 func (p *Pool) Threads() int { return len(p.workers) }
+
+// Use sets how many workers take part in the next runs, the caller of Run included: all if n is 0. Kernels divide their
+// work as before. So their results, and the memory that they need, stay the same.
+func (p *Pool) Use(n int) {
+	if p.active = len(p.workers); n > 0 {
+		p.active = min(n, p.active)
+	}
+}
+
+// Active returns how many workers take part.
+func (p *Pool) Active() int { return p.active }
 
 // Features returns the name of the instruction set in use.
 func (p *Pool) Features() string { return p.Set.Name }
@@ -121,7 +133,7 @@ func (p *Pool) run(items, size, oneIn int, work Part) {
 	}
 	defer p.busy.Store(false)
 	p.work, p.items, p.size, p.oneIn = work, items, size, oneIn
-	helpers := min(len(p.workers), tasks) - 1
+	helpers := min(p.active, tasks) - 1
 	if helpers == 0 {
 		p.workers[0].tasks.set(0, tasks)
 		p.takeOwn(0)
