@@ -87,7 +87,8 @@ func (p *Pool) Threads() int { return len(p.workers) }
 // Use sets how many workers take part in the next runs, the caller of Run included: all if n is 0. Kernels divide their
 // work as before. So their results, and the memory that they need, stay the same.
 func (p *Pool) Use(n int) {
-	if p.active = len(p.workers); n > 0 {
+	p.active = len(p.workers)
+	if n > 0 {
 		p.active = min(n, p.active)
 	}
 }
