@@ -136,8 +136,7 @@ func (p *Pool) run(items, size, oneIn int, work Part) {
 	p.work, p.items, p.size, p.oneIn = work, items, size, oneIn
 	helpers := min(p.active, tasks) - 1
 	if helpers == 0 {
-		p.workers[0].tasks.set(0, tasks)
-		p.takeOwn(0)
+		p.runAlone(tasks)
 		p.work = nil
 		return
 	}
@@ -154,6 +153,15 @@ func (p *Pool) run(items, size, oneIn int, work Part) {
 	p.work = nil
 	if w := p.panic.Swap(nil); w != nil {
 		panic(fmt.Sprintf("%v\n\nin a worker of the pool:\n%s", w.value, w.stack))
+	}
+}
+
+// runAlone runs all tasks on worker 0, in the same pieces as takeOwn. The others have none and take none.
+func (p *Pool) runAlone(tasks int) {
+	for lo := 0; lo < tasks; {
+		hi := lo + max(1, (tasks-lo)/p.oneIn)
+		p.Do(lo, hi, 0)
+		lo = hi
 	}
 }
 
