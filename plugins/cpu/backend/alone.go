@@ -5,21 +5,21 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// aloneWork is the most work of a run that one thread does alone: arithmetic operations, and bytes of operands and
-// results. One thread takes 30 to 200 us for it. With other threads such a run is hardly faster, and slower if the
-// threads and the host, which waits for the result, share a processor. A handover takes about 1 us if the other thread
-// spins, and 50 us if it sleeps.
-//
-// It is a variable for tests, whose programs are small.
-var aloneWork int64 = 1 << 20
+// aloneWork is the most work of a run that one thread does alone, where a second could help: arithmetic operations, and
+// bytes of operands and results. One thread takes 150 to 300 us for it. With a second thread such a run is hardly
+// faster, and slower if the threads and the host, which waits for the result, share a processor: a handover takes about
+// 1 us if the other thread spins, and 50 us if it sleeps. With more threads, of which each step may use all, runs with
+// less work gain. It is a variable for tests, whose programs are small.
+var aloneWork, aloneLeast int64 = 1 << 22, 1 << 20
 
 // stepWork is what a step counts for, besides its arithmetic and its bytes.
 const stepWork = 1 << 12
 
-// isBrief reports whether a run at these sizes has at most aloneWork. Most of the time is spent on the first steps of a
+// isBrief reports whether one thread does a run at these sizes alone. Most of the time is spent on the first steps of a
 // large program, which exceed that.
 func (x *executable) isBrief() bool {
 	var work int64
+	most := max(aloneLeast, aloneWork/int64(x.pool.Threads()-1))
 	for i := range x.calls {
 		c := &x.calls[i]
 		work += stepWork
@@ -31,10 +31,10 @@ func (x *executable) isBrief() bool {
 		if a, ok := c.node.Attrs.(op.LoopAttrs); ok {
 			work += stepWork * int64(a.Length) * x.loopSteps(i)
 		}
-		if work > aloneWork {
+		if work > most {
 			return false
 		}
-		if work += x.runner.Call(i).FLOPs(); work > aloneWork {
+		if work += x.runner.Call(i).FLOPs(); work > most {
 			return false
 		}
 	}

@@ -12,16 +12,16 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-var ownAloneWork = aloneWork
+var ownWork, ownLeast = aloneWork, aloneLeast
 
 // The other tests of this package run small programs with several threads.
-func init() { aloneWork = 0 }
+func init() { aloneWork, aloneLeast = 0, 0 }
 
 // TestAlone checks which runs use one thread: those with little to do at the sizes of the run, which other runs do not
 // change.
 func TestAlone(t *testing.T) {
-	aloneWork = ownAloneWork
-	defer func() { aloneWork = 0 }()
+	aloneWork, aloneLeast = ownWork, ownLeast
+	defer func() { aloneWork, aloneLeast = 0, 0 }()
 	square := func(_ *ir.Graph, x *ir.Node) *ir.Node { return op.Mul(x, x) }
 	product := func(_ *ir.Graph, x *ir.Node) *ir.Node { return op.MatMul(x, op.Transpose(x, 1, 0), op.MatMulAttrs{}) }
 	for _, c := range []struct {
