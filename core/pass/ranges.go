@@ -136,6 +136,14 @@ func init() {
 		op.MulDef:   ofBinary(bounds.times),
 		op.MinDef:   ofBinary(func(a, b bounds) bounds { return bounds{min(a.lo, b.lo), min(a.hi, b.hi)} }),
 		op.MaxDef:   ofBinary(func(a, b bounds) bounds { return bounds{max(a.lo, b.lo), max(a.hi, b.hi)} }),
+		op.DivDef: ofNatural(func(a, _ bounds) bounds { return bounds{0, a.hi} }),
+		op.ModDef: ofRemainder, op.RemainderDef: ofNatural(func(a, b bounds) bounds {
+			return bounds{0, min(a.hi, b.hi-1)}
+		}),
+		op.ScatterDef: func(r *ranges, n *ir.Node) (bounds, bool) {
+			reduce := n.Attrs.(op.ScatterAttrs).Reduce
+			return r.of(n.In[0]).union(r.of(n.In[2])), reduce == "" || reduce == "none"
+		},
 		op.ReduceSumDef: func(r *ranges, n *ir.Node) (bounds, bool) {
 			count := int64(1)
 			for _, a := range n.Attrs.(op.ReduceAttrs).Axes {
@@ -178,6 +186,20 @@ func ofBinary(f func(a, b bounds) bounds) func(r *ranges, n *ir.Node) (bounds, b
 		}
 		return f(a, b), true
 	}
+}
+
+// ofNatural is ofBinary for dividends that are not negative and divisors that are at least 1.
+func ofNatural(f func(a, b bounds) bounds) func(r *ranges, n *ir.Node) (bounds, bool) {
+	return func(r *ranges, n *ir.Node) (bounds, bool) {
+		a, b := r.of(n.In[0]), r.of(n.In[1])
+		return f(a, b), n.Type.DType.IsInt() && a.lo >= 0 && b.lo >= 1
+	}
+}
+
+// ofRemainder is for mod, whose result has the sign of the divisor.
+func ofRemainder(r *ranges, n *ir.Node) (bounds, bool) {
+	b := r.of(n.In[1])
+	return bounds{0, b.hi - 1}, n.Type.DType.IsInt() && b.lo >= 1
 }
 
 // indexBounds returns the bounds of indices on an axis of a size.
