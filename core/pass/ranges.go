@@ -37,9 +37,14 @@ func (r *ranges) rules() []rw.Rule {
 		})
 	}
 	x, other := rw.Any("x"), rw.Any("other")
+	largest := func(k int) func(n *ir.Node) bool {
+		return func(n *ir.Node) bool { return n.Type.DType.IsInt() && r.of(n.In[k]).lo >= r.of(n.In[1-k]).hi }
+	}
 	return []rw.Rule{
 		{Name: "where-known", Match: rw.OneOf(rw.Op(op.WhereDef, known(true), x, other),
 			rw.Op(op.WhereDef, known(false), other, x)), To: operand},
+		{Name: "max-known", Match: rw.OneOf(rw.If(rw.Op(op.MaxDef, x, other), largest(0)),
+			rw.If(rw.Op(op.MaxDef, other, x), largest(1))), To: operand},
 		{Name: "and-known", Match: rw.If(rw.Op(op.AndDef, known(true), x), isBool), To: operand},
 		{Name: "or-known", Match: rw.If(rw.Op(op.OrDef, known(false), x), isBool), To: operand},
 	}
@@ -145,15 +150,15 @@ func init() {
 			return r.of(n.In[0]).union(r.of(n.In[2])), reduce == "" || reduce == "none"
 		},
 		op.ReduceSumDef: func(r *ranges, n *ir.Node) (bounds, bool) {
-			count := int64(1)
+			count := bounds{1, 1}
 			for _, a := range n.Attrs.(op.ReduceAttrs).Axes {
-				_, most := n.Graph.Syms.Bounds(n.In[0].Type.Shape[a])
-				if count *= min(most, summable); count > summable {
+				least, most := n.Graph.Syms.Bounds(n.In[0].Type.Shape[a])
+				if count = count.times(bounds{least, min(most, summable)}); count.hi > summable {
 					return bounds{}, false
 				}
 			}
 			b := r.of(n.In[0])
-			return b.times(bounds{0, count}), b.summable()
+			return b.times(count), b.summable()
 		},
 	}
 }
