@@ -27,8 +27,8 @@ func TestGrid(t *testing.T) {
 					at := lo
 					g.rows(lo, hi, func(out int, from [operands]int, m int) {
 						for i := range m {
-							if x, y := from[0]+i*g.step(0), from[1]+i*g.step(1); out != at-i || x != place(a, full, at) ||
-								y != place(b, full, at) {
+							x, y := from[0]+i*g.step(0), from[1]+i*g.step(1)
+							if out != at-i || x != place(a, full, at) || y != place(b, full, at) {
 								t.Fatalf("%v and %v: element %d reads %d and %d", a, b, at, x, y)
 							}
 							at++
