@@ -23,9 +23,11 @@ func (x *executable) isBrief() bool {
 	for i := range x.calls {
 		c := &x.calls[i]
 		work += stepWork
+		empty := false // then there is no arithmetic, and a size by which its formula divides may be 0
 		for _, list := range [][]tensor.Tensor{c.in, c.results} {
 			for _, t := range list {
 				work += int64(len(t.Data))
+				empty = empty || t.DType != 0 && len(t.Data) == 0
 			}
 		}
 		if a, ok := c.node.Attrs.(op.LoopAttrs); ok {
@@ -33,6 +35,9 @@ func (x *executable) isBrief() bool {
 		}
 		if work > most {
 			return false
+		}
+		if empty {
+			continue
 		}
 		if work += x.runner.Call(i).FLOPs(); work > most {
 			return false
