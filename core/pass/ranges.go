@@ -37,9 +37,14 @@ func (r *ranges) rules() []rw.Rule {
 		})
 	}
 	x, other := rw.Any("x"), rw.Any("other")
+	largest := func(k int) func(n *ir.Node) bool {
+		return func(n *ir.Node) bool { return n.Type.DType.IsInt() && r.of(n.In[k]).lo >= r.of(n.In[1-k]).hi }
+	}
 	return []rw.Rule{
 		{Name: "where-known", Match: rw.OneOf(rw.Op(op.WhereDef, known(true), x, other),
 			rw.Op(op.WhereDef, known(false), other, x)), To: operand},
+		{Name: "max-known", Match: rw.OneOf(rw.If(rw.Op(op.MaxDef, x, other), largest(0)),
+			rw.If(rw.Op(op.MaxDef, other, x), largest(1))), To: operand},
 		{Name: "and-known", Match: rw.If(rw.Op(op.AndDef, known(true), x), isBool), To: operand},
 		{Name: "or-known", Match: rw.If(rw.Op(op.OrDef, known(false), x), isBool), To: operand},
 	}
@@ -136,16 +141,24 @@ func init() {
 		op.MulDef:   ofBinary(bounds.times),
 		op.MinDef:   ofBinary(func(a, b bounds) bounds { return bounds{min(a.lo, b.lo), min(a.hi, b.hi)} }),
 		op.MaxDef:   ofBinary(func(a, b bounds) bounds { return bounds{max(a.lo, b.lo), max(a.hi, b.hi)} }),
+		op.DivDef: ofNatural(func(a, _ bounds) bounds { return bounds{0, a.hi} }),
+		op.ModDef: ofRemainder, op.RemainderDef: ofNatural(func(a, b bounds) bounds {
+			return bounds{0, min(a.hi, b.hi-1)}
+		}),
+		op.ScatterDef: func(r *ranges, n *ir.Node) (bounds, bool) {
+			reduce := n.Attrs.(op.ScatterAttrs).Reduce
+			return r.of(n.In[0]).union(r.of(n.In[2])), reduce == "" || reduce == "none"
+		},
 		op.ReduceSumDef: func(r *ranges, n *ir.Node) (bounds, bool) {
-			count := int64(1)
+			count := bounds{1, 1}
 			for _, a := range n.Attrs.(op.ReduceAttrs).Axes {
-				_, most := n.Graph.Syms.Bounds(n.In[0].Type.Shape[a])
-				if count *= min(most, summable); count > summable {
+				least, most := n.Graph.Syms.Bounds(n.In[0].Type.Shape[a])
+				if count = count.times(bounds{least, min(most, summable)}); count.hi > summable {
 					return bounds{}, false
 				}
 			}
 			b := r.of(n.In[0])
-			return b.times(bounds{0, count}), b.summable()
+			return b.times(count), b.summable()
 		},
 	}
 }
@@ -178,6 +191,20 @@ func ofBinary(f func(a, b bounds) bounds) func(r *ranges, n *ir.Node) (bounds, b
 		}
 		return f(a, b), true
 	}
+}
+
+// ofNatural is ofBinary for dividends that are not negative and divisors that are at least 1.
+func ofNatural(f func(a, b bounds) bounds) func(r *ranges, n *ir.Node) (bounds, bool) {
+	return func(r *ranges, n *ir.Node) (bounds, bool) {
+		a, b := r.of(n.In[0]), r.of(n.In[1])
+		return f(a, b), n.Type.DType.IsInt() && a.lo >= 0 && b.lo >= 1
+	}
+}
+
+// ofRemainder is for mod, whose result has the sign of the divisor.
+func ofRemainder(r *ranges, n *ir.Node) (bounds, bool) {
+	b := r.of(n.In[1])
+	return bounds{0, b.hi - 1}, n.Type.DType.IsInt() && b.lo >= 1
 }
 
 // indexBounds returns the bounds of indices on an axis of a size.

@@ -36,6 +36,8 @@ var simplifyRules = []rw.Rule{
 			return op.Expand(c.New("x"), c.Root().Type.Shape)
 		}},
 	{Name: "narrow-narrow", Match: rw.Op(op.NarrowDef, rw.As("n", rw.Op(op.NarrowDef, rw.Any("x")))), To: mergeNarrows},
+	{Name: "narrow-concat", Match: rw.OneOf(rw.Op(op.NarrowDef, rw.Op(op.ConcatDef)),
+		rw.Op(op.NarrowDef, rw.Op(op.TransposeDef, rw.Op(op.ConcatDef)))), To: narrowedPart},
 	{Name: "gather-one", Match: rw.Op(op.GatherDef), To: gatherOne},
 	{Name: "add-zero", Match: rw.Op(op.AddDef, rw.Any("x"), isConst(0)), To: operand},
 	{Name: "sub-zero", Match: rw.Op(op.SubDef, rw.Any("x"), isConst(0)), To: operand},

@@ -24,6 +24,39 @@ func gatherOne(c *rw.Context) *ir.Node {
 	return op.Reshape(op.Narrow(c.Map(x), axis, int(v), 1), n.Type.Shape)
 }
 
+// narrowedPart returns the operand of a concat that a narrow cuts out again, as exporters do with the coordinates of
+// elements that a model chooses:
+//
+//	c = concat a, b                             a [1,N], b [1,N]
+//	t = transpose c {perm=[1,0]}
+//	y = narrow t {axis=1, start=1, len=1}   ->  transpose b {perm=[1,0]}
+func narrowedPart(c *rw.Context) *ir.Node {
+	n := c.Root()
+	a, x := n.Attrs.(op.NarrowAttrs), n.In[0]
+	axis, turned := a.Axis, x.Is(op.TransposeDef)
+	if turned {
+		axis, x = perm(x)[axis], x.In[0]
+	}
+	if x.Attrs.(op.ConcatAttrs).Axis != axis {
+		return nil
+	}
+	at := int64(0)
+	for _, part := range x.In {
+		size := part.Type.Shape[axis]
+		if !size.IsStatic() || at > int64(a.Start) {
+			return nil
+		}
+		if at == int64(a.Start) && size.Const == int64(a.Len) {
+			if turned {
+				return op.Transpose(c.Map(part), perm(n.In[0])...)
+			}
+			return c.Map(part)
+		}
+		at += size.Const
+	}
+	return nil
+}
+
 // twoTransposes matches what mergeViews merges.
 var twoTransposes = rw.Op(op.TransposeDef, rw.As("r", rw.Op(op.ReshapeDef, rw.As("inner", rw.OneOf(
 	rw.Op(op.TransposeDef), rw.If(rw.Op(op.NarrowDef, rw.Op(op.TransposeDef)), func(n *ir.Node) bool {

@@ -187,10 +187,13 @@ func (r *Runner) measure() {
 	r.flops, r.work = 0, make([]int64, len(r.calls))
 	for i, c := range r.calls {
 		if r.Program.Loop(c.Node.ID) == nil {
-			r.work[i] = c.Node.Op.FLOPs(c.Node.Attrs, typesOf(c.In), typesOf(c.Out)...)
+			r.work[i] = c.FLOPs()
 		}
 	}
 }
+
+// FLOPs returns the arithmetic of a step at the sizes of the run. A loop counts as often as it may iterate.
+func (c *Call) FLOPs() int64 { return c.Node.Op.FLOPs(c.Node.Attrs, typesOf(c.In), typesOf(c.Out)...) }
 
 // typesOf returns the types of operands or results. Absent ones have the zero type.
 func typesOf(list []tensor.Tensor) []ir.Type {

@@ -29,6 +29,7 @@ type executable struct {
 	calls   []call     // by step; their operands are those of the runner's calls
 	readers [][]reader // see readersOf; nil until chooseBlocked first needs it
 	loops   []*loopStep
+	inner   bool // whether a loop runs the program
 }
 
 // Kernels reports which ops have a kernel of their own.
@@ -105,6 +106,7 @@ func (x *executable) bound(observed bool) {
 	if !observed {
 		x.chooseBlocked()
 	}
+	x.shareOrNot()
 }
 
 // step runs step i and, unless it is to run alone, the steps after it that run jointly with it; see runner.Config.

@@ -20,7 +20,7 @@ type loopStep struct {
 func (x *executable) findLoop(step int, sum *need) error {
 	l := &loopStep{step: step}
 	for _, p := range x.program.Loop(x.program.Steps[step].Node).Programs() {
-		y := &executable{program: p, pool: x.pool, precision: x.precision}
+		y := &executable{program: p, pool: x.pool, precision: x.precision, inner: true}
 		if err := y.findAll(sum); err != nil {
 			return err
 		}

@@ -94,7 +94,7 @@ func multiplies(attrs func(n *ir.Node) op.FusedMatMulAttrs) func(n *ir.Node) fun
 		return func(c *call) error {
 			return matmul(c, a, act, func(g product.GemmArgs) *product.PackedWeights {
 				w, packedBefore := packed[g.Precision]
-				if !packedBefore {
+				if !packedBefore && g.ReadsPacked(c.pool) {
 					if keeps(c.pool, n, &g) {
 						w = product.PackWeights(c.pool, &g)
 					}

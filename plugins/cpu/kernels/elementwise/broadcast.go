@@ -1,5 +1,7 @@
 package elementwise
 
+import "slices"
+
 const (
 	MaxRank  = 8 // maximum number of axes of a tensor, as in core/ir
 	operands = 3 // maximum number of operands of an elementwise operation
@@ -46,6 +48,9 @@ func broadcast(shape *[MaxRank]int, shapes ...[]int) (rank int, ok bool) {
 // newGrid returns the grid of operands of the given shapes, and the number n of elements of their common shape. ok is
 // false if there is no common shape.
 func newGrid(shapes ...[]int) (g grid, n int, ok bool) {
+	if n, ok = g.flat(shapes); ok {
+		return g, n, true
+	}
 	var shape [MaxRank]int
 	rank, ok := broadcast(&shape, shapes...)
 	if !ok {
@@ -87,6 +92,31 @@ func newGrid(shapes ...[]int) (g grid, n int, ok bool) {
 	return g, Elements(shape[:rank]), true
 }
 
+// flat makes the grid of operands that have all the same shape or one element, with which most steps of small models
+// spend less time than newGrid takes otherwise. ok is false for other operands. n is the number of elements.
+func (g *grid) flat(shapes [][]int) (n int, ok bool) {
+	full := shapes[0]
+	for _, s := range shapes[1:] {
+		if len(s) > len(full) || len(s) == len(full) && Elements(full) == 1 {
+			full = s
+		}
+	}
+	n = Elements(full)
+	for k, s := range shapes {
+		switch {
+		case slices.Equal(s, full):
+			g.strides[k][0] = 1
+		case Elements(s) != 1:
+			return 0, false
+		}
+	}
+	if n == 1 { // as newGrid has it
+		g.strides = [operands][MaxRank]int{}
+	}
+	g.rank, g.dims[0] = 1, n
+	return n, true
+}
+
 func Elements(shape []int) int {
 	n := 1
 	for _, d := range shape {
@@ -101,6 +131,10 @@ func (g *grid) rows(lo, hi int, f func(out int, at [operands]int, n int)) {
 	last := g.rank - 1
 	row := g.dims[last]
 	if lo >= hi {
+		return
+	}
+	if last == 0 {
+		f(lo, [operands]int{lo * g.strides[0][0], lo * g.strides[1][0], lo * g.strides[2][0]}, hi-lo)
 		return
 	}
 	col, rest := lo%row, lo/row

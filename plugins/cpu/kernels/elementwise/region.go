@@ -266,7 +266,7 @@ type regionJob struct {
 
 func (j *regionJob) Do(lo, hi, worker int) {
 	b := &j.blocks[worker]
-	b.init(j.p.Set, j.r, j.p.Scratch(worker), j.in)
+	b.init(j.p.Set, j.r, j.p.Scratch(worker), j.in, min(regionBlock, hi-lo))
 	for ; lo < hi; lo += regionBlock {
 		n := min(regionBlock, hi-lo)
 		b.run(j.p.Set, j.dst.slice(lo, n), j.in, lo, n)
@@ -285,7 +285,8 @@ type regionBlocks struct {
 	mixed func(dst, a []uint16, b []float32) // or this one, if an operand is f32
 }
 
-func (b *regionBlocks) init(s *isa.Set, r *Region, sc *pool.Scratch, in []RegionValue) {
+// init prepares blocks of at most size elements. Filling longer ones with numbers takes longer than a short region.
+func (b *regionBlocks) init(s *isa.Set, r *Region, sc *pool.Scratch, in []RegionValue, size int) {
 	b.r, b.half, b.mixed = r, nil, nil
 	if h := r.half; h != nil && h.wide < 0 {
 		b.half = On(s).half[h.function]
@@ -295,12 +296,12 @@ func (b *regionBlocks) init(s *isa.Set, r *Region, sc *pool.Scratch, in []Region
 	for class := range b.regs {
 		b.regs[class] = b.regs[class][:0]
 		for range r.registers[class] {
-			b.regs[class] = append(b.regs[class], newBlock(sc, regionTypes[class], regionBlock))
+			b.regs[class] = append(b.regs[class], newBlock(sc, regionTypes[class], size))
 		}
 	}
 	b.tiled, b.phase = b.tiled[:0], b.phase[:0]
 	for i, v := range in {
-		n := regionBlock
+		n := size
 		if v.Len() <= regionBlock {
 			n += v.Len()
 		}
@@ -311,7 +312,7 @@ func (b *regionBlocks) init(s *isa.Set, r *Region, sc *pool.Scratch, in []Region
 		var nums [3][]float32
 		for k, ref := range st.in {
 			if ref.Kind == RegionNumber {
-				nums[k] = SpreadTo(sc.Floats(regionBlock), ref.Value, regionBlock)
+				nums[k] = SpreadTo(sc.Floats(size), ref.Value, size)
 			}
 		}
 		b.nums = append(b.nums, nums)

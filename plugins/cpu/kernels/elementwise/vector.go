@@ -8,10 +8,11 @@ const Spread = 256
 // SpreadTo fills the first min(n, len(buf)) elements of buf with x and returns them.
 func SpreadTo[T any](buf []T, x T, n int) []T {
 	b := buf[:min(n, len(buf))]
-	if len(b) > 0 {
-		b[0] = x
+	const first = 16
+	for i := range b[:min(first, len(b))] {
+		b[i] = x
 	}
-	for done := 1; done < len(b); done *= 2 {
+	for done := first; done < len(b); done *= 2 {
 		copy(b[done:], b[:done])
 	}
 	return b

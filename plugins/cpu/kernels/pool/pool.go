@@ -19,6 +19,7 @@ import (
 type Pool struct {
 	Set     *isa.Set // the instruction set in use
 	workers []worker
+	active  int     // how many workers take part in a run
 	Shared  Scratch // memory that all workers of one kernel read, such as packed weights
 
 	PackedLimit int // maximum number of floats of a matrix that are packed at a time
@@ -55,7 +56,7 @@ func NewFor(n int, features string) (*Pool, error) {
 	if n <= 0 {
 		n = runtime.GOMAXPROCS(0) // since Go 1.25 the default honours affinity and the cgroup's quota
 	}
-	p := &Pool{Set: set, workers: make([]worker, n), PackedLimit: 8 << 20, StreamFrom: streamFrom,
+	p := &Pool{Set: set, workers: make([]worker, n), active: n, PackedLimit: 8 << 20, StreamFrom: streamFrom,
 		spinTime: spinTimeFor(n),
 		ended:    make(chan struct{})}
 	for i := range p.workers {
@@ -63,7 +64,7 @@ func NewFor(n int, features string) (*Pool, error) {
 		w.scratch = &w.own
 		w.own.At, w.own.Place = make([]int, 0, lineInts), make([]int, 0, lineInts)
 		if n > 1 {
-			w.alone = Pool{Set: set, workers: []worker{{scratch: w.scratch}}}
+			w.alone = Pool{Set: set, workers: []worker{{scratch: w.scratch}}, active: 1}
 		}
 	}
 	for i := 1; i < n; i++ {
@@ -84,6 +85,18 @@ func (p *Pool) Alone(worker int) *Pool {
 
 // Threads returns the number of workers, including the caller of Run.
 func (p *Pool) Threads() int { return len(p.workers) }
+
+// Use sets how many workers take part in the next runs, the caller of Run included: all if n is 0. Kernels divide their
+// work as before. So their results, and the memory that they need, stay the same.
+func (p *Pool) Use(n int) {
+	p.active = len(p.workers)
+	if n > 0 {
+		p.active = min(n, p.active)
+	}
+}
+
+// Active returns how many workers take part.
+func (p *Pool) Active() int { return p.active }
 
 // Features returns the name of the instruction set in use.
 func (p *Pool) Features() string { return p.Set.Name }
@@ -123,10 +136,9 @@ func (p *Pool) run(items, size, oneIn int, work Part) {
 	}
 	defer p.busy.Store(false)
 	p.work, p.items, p.size, p.oneIn = work, items, size, oneIn
-	helpers := min(len(p.workers), tasks) - 1
+	helpers := min(p.active, tasks) - 1
 	if helpers == 0 {
-		p.workers[0].tasks.set(0, tasks)
-		p.takeOwn(0)
+		p.runAlone(tasks)
 		p.work = nil
 		return
 	}
@@ -143,6 +155,15 @@ func (p *Pool) run(items, size, oneIn int, work Part) {
 	p.work = nil
 	if w := p.panic.Swap(nil); w != nil {
 		panic(fmt.Sprintf("%v\n\nin a worker of the pool:\n%s", w.value, w.stack))
+	}
+}
+
+// runAlone runs all tasks on worker 0, in the same pieces as takeOwn. The others have none and take none.
+func (p *Pool) runAlone(tasks int) {
+	for lo := 0; lo < tasks; {
+		hi := lo + max(1, (tasks-lo)/p.oneIn)
+		p.Do(lo, hi, 0)
+		lo = hi
 	}
 }
 

@@ -65,6 +65,28 @@ func TestPoolShares(t *testing.T) {
 	}
 }
 
+// TestPoolUse checks that only the workers that take part run tasks, and that all tasks run.
+func TestPoolUse(t *testing.T) {
+	p := newPool(t, 5, "")
+	for _, c := range []struct{ use, active int }{{1, 1}, {3, 3}, {9, 5}, {1, 1}, {0, 5}} {
+		if p.Use(c.use); p.Active() != c.active {
+			t.Errorf("%d workers are active after Use(%d), want %d", p.Active(), c.use, c.active)
+		}
+		for _, tasks := range []int{1, 4, 1000} {
+			var ran atomic.Int64
+			p.Run(tasks, func(task, worker int) {
+				if worker >= c.active {
+					t.Errorf("worker %d ran a task, want 0 to %d", worker, c.active-1)
+				}
+				ran.Add(1)
+			})
+			if got := int(ran.Load()); got != tasks {
+				t.Errorf("%d of %d tasks ran", got, tasks)
+			}
+		}
+	}
+}
+
 func TestPoolPassesPanicsOn(t *testing.T) {
 	for _, n := range []int{1, 3} {
 		p := newPool(t, n, "")

@@ -37,10 +37,13 @@ func (g *GemmArgs) Keeps(p *pool.Pool, least, most int) bool {
 		return false
 	}
 	if g.TransB {
-		return g.K*g.N <= keptSmall && least > smallDots(p.Set)
+		return g.K*g.N <= keptSmall && most > smallDots(p.Set)
 	}
 	return g.K*g.N <= keptSize && most > 1
 }
+
+// ReadsPacked reports whether a product whose weights are kept reads the packed copy: one of a few rows does not.
+func (g *GemmArgs) ReadsPacked(p *pool.Pool) bool { return !g.dots(p.Set) }
 
 // KeptSize returns the bytes that PackWeights keeps.
 func (g *GemmArgs) KeptSize(p *pool.Pool) int64 { return pool.FloatBytes(g.packedMatrix(p.Set)) }
