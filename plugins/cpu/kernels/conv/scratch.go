@@ -44,6 +44,10 @@ func (g *Args) togetherSize(p *pool.Pool) pool.Size {
 		r.Worker = max(r.Worker, c.productScratch(),
 			pool.FloatBytes(c.blockRows()*taps, c.blockRows()/mr*taps*s.Lanes))
 	}
+	if c.channelsLast() {
+		r.Shared, r.Worker = c.lastScratch()
+		return r
+	}
 	c.Packed = new(Packed)
 	if c.inPatches() {
 		r = r.With(c.patchScratch())
@@ -68,4 +72,13 @@ func (g *Args) togetherSize(p *pool.Pool) pool.Size {
 	plain := product.GemmArgs{M: g.N * elementwise.Volume(g.In), N: g.Cout, K: g.Cin, TransB: true,
 		Act: g.Act}
 	return r.With(plain.ScratchSize(p))
+}
+
+// lastScratch returns what lastConv needs of all workers and of each, also for smaller images.
+func (g *convolution) lastScratch() (shared, worker int64) {
+	lanes, taps := g.p.Set.Lanes, elementwise.Volume(g.Kernel)
+	shared = pool.FloatBytes(g.lastWeights(), g.Groups*pool.CeilDiv(g.og, lanes)*lanes+g.Cout+lanes,
+		max(g.cg, lanes*lastOn(g.p.Set).vectors), 2*g.lastListSize())
+	pixels := min(g.joinedPixels(), g.N*elementwise.Volume(g.out))
+	return shared, pool.FloatBytes(taps, 4*taps*pixels)
 }
