@@ -29,10 +29,22 @@ const (
 	lastLdd
 	lastAddend
 	lastResidual
-	lastRelu
+	lastDoes
 	lastMask
+	lastLines
+	lastEach // tiles of a line
+	lastListBack
+	lastXLine
+	lastDstLine
 	lastLeft   // taps of the tile that are left
 	lastCursor // where the list goes on
+)
+
+// Bits of lastDoes.
+const (
+	doesAddend = 1 << iota
+	doesRelu
+	doesResidual
 )
 
 const lastMost = 12 // pixels of a tile; so many registers hold pointers
@@ -179,6 +191,18 @@ func (r *lastRoutine) write() {
 	ADDQ(R14, Mem{Base: tiles, Disp: lastX})
 	DECQ(Mem{Base: tiles, Disp: lastCount})
 	JNE(LabelRef(r.label("tile")))
+	DECQ(Mem{Base: tiles, Disp: lastLines})
+	JEQ(LabelRef(r.label("end")))
+	for _, f := range [][2]int{{lastListBack, lastList}, {lastXLine, lastX}, {lastEach, lastCount}} {
+		MOVQ(Mem{Base: tiles, Disp: f[0]}, R14)
+		ADDQ(R14, Mem{Base: tiles, Disp: f[1]})
+	}
+	MOVQ(Mem{Base: tiles, Disp: lastDstLine}, R14)
+	for _, f := range []int{lastDst, lastAddend, lastResidual} {
+		ADDQ(R14, Mem{Base: tiles, Disp: f})
+	}
+	JMP(LabelRef(r.label("tile")))
+	Label(r.label("end"))
 	VZEROUPPER()
 	RET()
 }
@@ -290,9 +314,9 @@ func (r *lastRoutine) finish() {
 		VMOVUPS(Mem{Base: at}, r.mask)
 	}
 	MOVQ(Mem{Base: tiles, Disp: lastLdd}, step)
-	add := func(field int, label string) {
+	add := func(field, bit int, label string) {
 		MOVQ(Mem{Base: tiles, Disp: field}, at)
-		TESTQ(at, at)
+		TESTQ(U32(uint32(bit)), Mem{Base: tiles, Disp: lastDoes})
 		JEQ(LabelRef(r.label(label)))
 		for _, s := range r.sums {
 			r.useRow("LAST_ADD", "adds a row of an operand to sums, and goes to the next", s, []param{{"free", free}}, func() {
@@ -314,8 +338,8 @@ func (r *lastRoutine) finish() {
 		MOVQ(at, Mem{Base: tiles, Disp: field})
 		Label(r.label(label))
 	}
-	add(lastAddend, "sum")
-	CMPQ(Mem{Base: tiles, Disp: lastRelu}, Imm(0))
+	add(lastAddend, doesAddend, "sum")
+	TESTQ(U32(doesRelu), Mem{Base: tiles, Disp: lastDoes})
 	JEQ(LabelRef(r.label("linear")))
 	v.clear(free)
 	for _, s := range r.sums {
@@ -326,7 +350,7 @@ func (r *lastRoutine) finish() {
 		})
 	}
 	Label(r.label("linear"))
-	add(lastResidual, "store")
+	add(lastResidual, doesResidual, "store")
 	MOVQ(Mem{Base: tiles, Disp: lastDst}, at)
 	for _, s := range r.sums {
 		r.useRow("LAST_STORE", "stores a row of sums, and goes to the next", s, nil, func() {

@@ -26,18 +26,25 @@ type lastState struct {
 	vectors int       // vectors of output channels of a group
 	blocks  int       // of vectors of a group
 	high    int       // most pixels of a tile
-	chunk   int       // pixels, or lines, of a task
+	own     [2]lastRun
+	spans   []lastSpan // of the lines of a plane of the result
+	chunk   int        // pixels, or lines, of a task
 	chunks  int
 	parts   int // of the blocks of all groups
 	zeros   []float32
 	line    []lastRun // the tiles of a line
 	list    []int     // of the tiles of a line
 	blank   []int     // a tap outside of x
-	act     bool      // tiles apply the activation
+	does    int       // see lastTiles
 }
 
-// A lastRun is a run of tiles of as many pixels, whose part of the list begins at place at.
-type lastRun struct{ pixels, count, at int }
+// A lastRun is a run of tiles of as many pixels, whose part of the list begins at place at. In a line, tiles have only
+// the columns of the kernel of which a pixel is inside of x.
+type lastRun struct{ pixels, count, at, column, columns int }
+
+// A lastSpan is a run of lines of the result, from first on, that have the same lines of the kernel inside of x: from
+// above to below.
+type lastSpan struct{ first, count, above, below int }
 
 // channelsLast reports whether lastTiles computes the convolution.
 func (g *convolution) channelsLast() bool {
@@ -54,7 +61,7 @@ func (g *convolution) shapeLast() {
 	}
 	d.vectors = pool.CeilDiv(channels, g.p.Set.Lanes)
 	d.flat = g.plain()
-	d.lines = !d.flat && g.flatImage() && g.out[2] >= lastLine && g.out[2]*g.phases[0].k/g.cg <= lastList
+	d.lines = !d.flat && g.flatImage() && (d.each || g.out[2] >= lastLine) && g.out[2]*g.phases[0].k/g.cg <= lastList
 	pixels := g.N * elementwise.Volume(g.out)
 	if d.lines {
 		pixels = g.out[2]
@@ -117,10 +124,19 @@ func (g *convolution) lastConv() {
 	clear(d.zeros)
 	g.listLine()
 	g.divideLast()
-	d.act = g.Act == elementwise.Relu
+	d.does = 0
+	if g.Addend != nil {
+		d.does = doesAddend
+	}
 	g.rest.Addend = nil
-	if d.act || g.Act == elementwise.Identity {
+	if g.Act == elementwise.Relu || g.Act == elementwise.Identity {
 		g.rest = Epilogue{}
+		if g.Act == elementwise.Relu {
+			d.does |= doesRelu
+		}
+		if g.Residual != nil {
+			d.does |= doesResidual
+		}
 	}
 	g.late = d.parts > 1
 	p.Each(d.chunks*d.parts, 1, (*convLast)(g))
@@ -186,27 +202,57 @@ func (g *convolution) listLine() {
 			d.list[i+1] = 4 * i * g.Cin
 		}
 	case d.lines:
-		d.line = splitRun(d.line[:0], g.out[2], d.high)
-		at, first := 0, 0
-		for i := range d.line {
-			r := &d.line[i]
-			r.at = at
+		d.line = d.line[:0]
+		first, at := 0, 0
+		for _, r := range splitRun(d.own[:0], g.out[2], d.high) {
 			for range r.count {
-				for _, t := range g.taps {
-					d.list[at] = place[0] * t.place
-					for j := range r.pixels {
-						x := (first+j)*g.Stride[2] + t.at[2]
-						d.list[at+1+j] = 4 * (t.at[1]*g.In[2] + x) * g.Cin
-						if x < 0 || x >= g.In[2] {
-							d.list[at+1+j] = padding
-						}
-					}
-					at += r.pixels + 1
-				}
+				at = g.listTile(place[0], first, r.pixels, at)
 				first += r.pixels
 			}
 		}
+		d.spans = d.spans[:0]
+		for h := range g.out[1] {
+			above, below := g.tapLines(h)
+			if n := len(d.spans); n > 0 && d.spans[n-1].above == above && d.spans[n-1].below == below {
+				d.spans[n-1].count++
+			} else {
+				d.spans = append(d.spans, lastSpan{h, 1, above, below})
+			}
+		}
 	}
+}
+
+// listTile lists what a tile of a line reads, from pixel first on, at a place of the list, and returns the next place.
+func (g *convolution) listTile(apart, first, pixels, at int) int {
+	d, step, dilation := &g.last, g.Stride[2], g.Dilation[2]
+	left, right := first*step-g.Pad[2], (first+pixels-1)*step-g.Pad[2]
+	r := lastRun{pixels: pixels, count: 1, at: at}
+	r.column = min(g.Kernel[2]-1, max(0, pool.CeilDiv(-right, dilation)))
+	r.columns = max(1, min(g.Kernel[2], floorDiv(g.In[2]-1-left, dilation)+1)-r.column)
+	for row := range g.Kernel[1] {
+		for column := r.column; column < r.column+r.columns; column++ {
+			t := &g.taps[row*g.Kernel[2]+column]
+			e := d.list[at : at+pixels+1]
+			e[0] = apart * t.place
+			x := first*step + t.at[2]
+			for j := range pixels {
+				e[j+1] = 4 * (t.at[1]*g.In[2] + x) * g.Cin
+				if x < 0 || x >= g.In[2] {
+					e[j+1] = padding
+				}
+				x += step
+			}
+			at += pixels + 1
+		}
+	}
+	if n := len(d.line); n > 0 {
+		if l := &d.line[n-1]; l.pixels == pixels && l.column == r.column && l.columns == r.columns {
+			l.count++
+			return at
+		}
+	}
+	d.line = append(d.line, r)
+	return at
 }
 
 // lastPlaces returns the distances of weights: from a tap to the next, from a vector to the next, and from a group to
@@ -247,11 +293,11 @@ func (x *convLast) Do(lo, hi, worker int) {
 		for b := part * blocks / d.parts; b < (part+1)*blocks/d.parts; b++ {
 			g.lastBlock(&w, b/d.blocks, b%d.blocks)
 		}
-		first, n := w.first*g.Cout, (w.end-w.first)*g.Cout
+		at, n := w.first*g.Cout, (w.end-w.first)*g.Cout
 		if d.lines {
-			first, n = first*g.out[2], n*g.out[2]
+			at, n = at*g.out[2], n*g.out[2]
 		}
-		g.finish(first, n)
+		g.finish(at, n)
 		sc.Release(mark)
 	}
 }
@@ -306,51 +352,66 @@ func (g *convolution) lastBlock(w *lastWork, group, b int) {
 	t.w = address(g.packed) + uintptr(group*place[2]+first*place[1])
 	t.bias = address(g.biases[(group*d.vectors+first)*lanes:])
 	t.mask = lastOn(g.p.Set).mask(min(lanes, channels-(end-1)*lanes))
-	t.relu = 0
-	if d.act {
-		t.relu = 1
-	}
-	if !d.lines {
-		m := w.first
-		for _, r := range w.runs {
-			t.taps, t.listStep, t.xStep = len(g.taps), 8*len(g.taps)*(r.pixels+1), 0
-			t.x = address(d.x) + uintptr(4*from)
-			if d.flat {
-				t.listStep, t.xStep = 0, 4*r.pixels*g.Cin
-				t.x += uintptr(4 * m * g.Cin)
-			}
-			g.lastTiles(t, r.count, w.list[r.at:], r.pixels, end-first, m*g.Cout+o)
-			m += r.count * r.pixels
-		}
+	t.does = d.does
+	if d.lines {
+		g.lastLines(w, end-first, from, o)
 		return
 	}
-	t.xStep = 0
-	for l := w.first; l < w.end; l++ {
-		plane, h := l/g.out[1], l%g.out[1]
+	m := w.first
+	for _, r := range w.runs {
+		t.lines = 1
+		t.taps, t.listStep, t.xStep = len(g.taps), 8*len(g.taps)*(r.pixels+1), 0
+		t.x = address(d.x) + uintptr(4*from)
+		if d.flat {
+			t.listStep, t.xStep = 0, 4*r.pixels*g.Cin
+			t.x += uintptr(4 * m * g.Cin)
+		}
+		g.lastTiles(t, r.count, w.list[r.at:], r.pixels, end-first, m*g.Cout+o)
+		m += r.count * r.pixels
+	}
+}
+
+// lastLines computes lines of so many vectors of channels, from channel o of the result on and from channel c of x.
+func (g *convolution) lastLines(w *lastWork, vectors, c, o int) {
+	d, t := &g.last, &w.tiles
+	t.xStep, t.xLine = 0, 4*g.Stride[1]*g.In[2]*g.Cin
+	for l := w.first; l < w.end; {
+		plane, h, n := l/g.out[1], l%g.out[1], 0
 		image, z := plane/g.out[0], plane%g.out[0]*g.Stride[0]
 		line := (image*g.In[0]+z)*g.In[1] + h*g.Stride[1] // may be below the image
-		above, below := g.tapLines(h)
-		m := l * g.out[2]
-		for _, r := range d.line {
-			list := d.list[r.at+above*g.Kernel[2]*(r.pixels+1):]
-			t.taps, t.listStep = (below-above)*g.Kernel[2], 8*len(g.taps)*(r.pixels+1)
-			t.x = address(d.x) + uintptr(4*(line*g.In[2]*g.Cin+from))
-			if t.taps == 0 {
-				t.taps, t.listStep, list = 1, 0, d.blank
+		for i := range d.spans {
+			s := &d.spans[i]
+			if h >= s.first+s.count {
+				continue
 			}
-			g.lastTiles(t, r.count, list, r.pixels, end-first, m*g.Cout+o)
-			m += r.count * r.pixels
+			n = min(s.first+s.count-h, w.end-l)
+			m := l * g.out[2]
+			for _, r := range d.line {
+				row := r.columns * (r.pixels + 1)
+				list := d.list[r.at+s.above*row:]
+				t.taps, t.listStep = (s.below-s.above)*r.columns, 8*g.Kernel[1]*row
+				if t.taps == 0 {
+					t.taps, t.listStep, list = 1, 0, d.blank
+				}
+				t.x = address(d.x) + uintptr(4*(line*g.In[2]*g.Cin+c))
+				t.lines, t.dstLine = n, 4*g.Cout*(g.out[2]-r.count*r.pixels)
+				g.lastTiles(t, r.count, list, r.pixels, vectors, m*g.Cout+o)
+				m += r.count * r.pixels
+			}
+			break
 		}
+		l += n
 	}
 }
 
 // lastTiles computes tiles. The first one begins at index out of the result.
 func (g *convolution) lastTiles(t *lastTiles, count int, list []int, pixels, vectors, out int) {
-	t.count, t.dst, t.addend, t.residual = count, address(g.Out[out:]), 0, 0
-	if g.Addend != nil {
+	t.count, t.each, t.listBack = count, count, -count*t.listStep
+	t.dst = address(g.Out[out:])
+	if t.does&doesAddend != 0 {
 		t.addend = address(g.Addend[out:])
 	}
-	if g.rest.Residual == nil && g.Residual != nil {
+	if t.does&doesResidual != 0 {
 		t.residual = address(g.Residual[out:])
 	}
 	if on := lastOn(g.p.Set); g.last.each {

@@ -178,12 +178,12 @@ tile12:
 	VMOVAPS Y0, Y10
 	VMOVAPS Y0, Y11
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap12:
 	LEAQ     104(R14), BP
-	MOVQ     BP, 144(R15)
+	MOVQ     BP, 184(R15)
 	MOVQ     (R15), BP
 	MOVQ     8(R15), R15
 	MOVQ     t+0(FP), AX
@@ -227,14 +227,14 @@ k12:
 	INCQ         R14
 	JNE          k12
 	MOVQ         t+0(FP), R15
-	MOVQ         144(R15), R14
-	DECQ         136(R15)
+	MOVQ         184(R15), R14
+	DECQ         176(R15)
 	JNE          tap12
 	MOVQ         128(R15), AX
 	VMOVUPS      (AX), Y15
 	MOVQ         96(R15), R14
 	MOVQ         104(R15), AX
-	TESTQ        AX, AX
+	TESTQ        $0x00000001, 120(R15)
 	JEQ          sum12
 	LAST_ADD1_AVX2(Y14, Y0, Y15)
 	LAST_ADD1_AVX2(Y14, Y1, Y15)
@@ -251,7 +251,7 @@ k12:
 	MOVQ         AX, 104(R15)
 
 sum12:
-	CMPQ     120(R15), $0x00
+	TESTQ    $0x00000002, 120(R15)
 	JEQ      linear12
 	VXORPS   Y14, Y14, Y14
 	VMAXPS   Y0, Y14, Y0
@@ -269,7 +269,7 @@ sum12:
 
 linear12:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store12
 	LAST_ADD1_AVX2(Y14, Y0, Y15)
 	LAST_ADD1_AVX2(Y14, Y1, Y15)
@@ -306,6 +306,21 @@ store12:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile12
+	DECQ       136(R15)
+	JEQ        end12
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile12
+
+end12:
 	VZEROUPPER
 	RET
 
@@ -327,12 +342,12 @@ tile11:
 	VMOVAPS Y0, Y9
 	VMOVAPS Y0, Y10
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap11:
 	LEAQ     96(R14), R13
-	MOVQ     R13, 144(R15)
+	MOVQ     R13, 184(R15)
 	MOVQ     (R15), R13
 	MOVQ     8(R15), R15
 	MOVQ     t+0(FP), AX
@@ -374,14 +389,14 @@ k11:
 	INCQ         R14
 	JNE          k11
 	MOVQ         t+0(FP), R15
-	MOVQ         144(R15), R14
-	DECQ         136(R15)
+	MOVQ         184(R15), R14
+	DECQ         176(R15)
 	JNE          tap11
 	MOVQ         128(R15), AX
 	VMOVUPS      (AX), Y15
 	MOVQ         96(R15), R14
 	MOVQ         104(R15), AX
-	TESTQ        AX, AX
+	TESTQ        $0x00000001, 120(R15)
 	JEQ          sum11
 	LAST_ADD1_AVX2(Y14, Y0, Y15)
 	LAST_ADD1_AVX2(Y14, Y1, Y15)
@@ -397,7 +412,7 @@ k11:
 	MOVQ         AX, 104(R15)
 
 sum11:
-	CMPQ      120(R15), $0x00
+	TESTQ     $0x00000002, 120(R15)
 	JEQ       linear11
 	VXORPS    Y14, Y14, Y14
 	VMAXPS    Y0, Y14, Y0
@@ -414,7 +429,7 @@ sum11:
 
 linear11:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store11
 	LAST_ADD1_AVX2(Y14, Y0, Y15)
 	LAST_ADD1_AVX2(Y14, Y1, Y15)
@@ -449,6 +464,21 @@ store11:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile11
+	DECQ       136(R15)
+	JEQ        end11
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile11
+
+end11:
 	VZEROUPPER
 	RET
 
@@ -469,12 +499,12 @@ tile10:
 	VMOVAPS Y0, Y8
 	VMOVAPS Y0, Y9
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap10:
 	LEAQ      88(R14), R12
-	MOVQ      R12, 144(R15)
+	MOVQ      R12, 184(R15)
 	MOVQ      (R15), R12
 	MOVQ      8(R15), R15
 	MOVQ      t+0(FP), AX
@@ -514,14 +544,14 @@ k10:
 	INCQ         R14
 	JNE          k10
 	MOVQ         t+0(FP), R15
-	MOVQ         144(R15), R14
-	DECQ         136(R15)
+	MOVQ         184(R15), R14
+	DECQ         176(R15)
 	JNE          tap10
 	MOVQ         128(R15), AX
 	VMOVUPS      (AX), Y15
 	MOVQ         96(R15), R14
 	MOVQ         104(R15), AX
-	TESTQ        AX, AX
+	TESTQ        $0x00000001, 120(R15)
 	JEQ          sum10
 	LAST_ADD1_AVX2(Y14, Y0, Y15)
 	LAST_ADD1_AVX2(Y14, Y1, Y15)
@@ -536,7 +566,7 @@ k10:
 	MOVQ         AX, 104(R15)
 
 sum10:
-	CMPQ      120(R15), $0x00
+	TESTQ     $0x00000002, 120(R15)
 	JEQ       linear10
 	VXORPS    Y14, Y14, Y14
 	VMAXPS    Y0, Y14, Y0
@@ -552,7 +582,7 @@ sum10:
 
 linear10:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store10
 	LAST_ADD1_AVX2(Y14, Y0, Y15)
 	LAST_ADD1_AVX2(Y14, Y1, Y15)
@@ -585,6 +615,21 @@ store10:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile10
+	DECQ       136(R15)
+	JEQ        end10
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile10
+
+end10:
 	VZEROUPPER
 	RET
 
@@ -604,12 +649,12 @@ tile9:
 	VMOVAPS Y0, Y7
 	VMOVAPS Y0, Y8
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap9:
 	LEAQ      80(R14), R11
-	MOVQ      R11, 144(R15)
+	MOVQ      R11, 184(R15)
 	MOVQ      (R15), R11
 	MOVQ      8(R15), R15
 	MOVQ      t+0(FP), AX
@@ -647,14 +692,14 @@ k9:
 	INCQ         R14
 	JNE          k9
 	MOVQ         t+0(FP), R15
-	MOVQ         144(R15), R14
-	DECQ         136(R15)
+	MOVQ         184(R15), R14
+	DECQ         176(R15)
 	JNE          tap9
 	MOVQ         128(R15), AX
 	VMOVUPS      (AX), Y15
 	MOVQ         96(R15), R14
 	MOVQ         104(R15), AX
-	TESTQ        AX, AX
+	TESTQ        $0x00000001, 120(R15)
 	JEQ          sum9
 	LAST_ADD1_AVX2(Y14, Y0, Y15)
 	LAST_ADD1_AVX2(Y14, Y1, Y15)
@@ -668,7 +713,7 @@ k9:
 	MOVQ         AX, 104(R15)
 
 sum9:
-	CMPQ      120(R15), $0x00
+	TESTQ     $0x00000002, 120(R15)
 	JEQ       linear9
 	VXORPS    Y14, Y14, Y14
 	VMAXPS    Y0, Y14, Y0
@@ -683,7 +728,7 @@ sum9:
 
 linear9:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store9
 	LAST_ADD1_AVX2(Y14, Y0, Y15)
 	LAST_ADD1_AVX2(Y14, Y1, Y15)
@@ -714,6 +759,21 @@ store9:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile9
+	DECQ       136(R15)
+	JEQ        end9
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile9
+
+end9:
 	VZEROUPPER
 	RET
 
@@ -732,12 +792,12 @@ tile8:
 	VMOVAPS Y0, Y6
 	VMOVAPS Y0, Y7
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap8:
 	LEAQ      72(R14), R10
-	MOVQ      R10, 144(R15)
+	MOVQ      R10, 184(R15)
 	MOVQ      (R15), R10
 	MOVQ      8(R15), R15
 	MOVQ      t+0(FP), AX
@@ -773,14 +833,14 @@ k8:
 	INCQ         R14
 	JNE          k8
 	MOVQ         t+0(FP), R15
-	MOVQ         144(R15), R14
-	DECQ         136(R15)
+	MOVQ         184(R15), R14
+	DECQ         176(R15)
 	JNE          tap8
 	MOVQ         128(R15), AX
 	VMOVUPS      (AX), Y15
 	MOVQ         96(R15), R14
 	MOVQ         104(R15), AX
-	TESTQ        AX, AX
+	TESTQ        $0x00000001, 120(R15)
 	JEQ          sum8
 	LAST_ADD1_AVX2(Y14, Y0, Y15)
 	LAST_ADD1_AVX2(Y14, Y1, Y15)
@@ -793,7 +853,7 @@ k8:
 	MOVQ         AX, 104(R15)
 
 sum8:
-	CMPQ      120(R15), $0x00
+	TESTQ     $0x00000002, 120(R15)
 	JEQ       linear8
 	VXORPS    Y14, Y14, Y14
 	VMAXPS    Y0, Y14, Y0
@@ -807,7 +867,7 @@ sum8:
 
 linear8:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store8
 	LAST_ADD1_AVX2(Y14, Y0, Y15)
 	LAST_ADD1_AVX2(Y14, Y1, Y15)
@@ -836,6 +896,21 @@ store8:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile8
+	DECQ       136(R15)
+	JEQ        end8
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile8
+
+end8:
 	VZEROUPPER
 	RET
 
@@ -853,12 +928,12 @@ tile7:
 	VMOVAPS Y0, Y5
 	VMOVAPS Y0, Y6
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap7:
 	LEAQ      64(R14), R9
-	MOVQ      R9, 144(R15)
+	MOVQ      R9, 184(R15)
 	MOVQ      (R15), R9
 	MOVQ      8(R15), R15
 	MOVQ      t+0(FP), AX
@@ -892,14 +967,14 @@ k7:
 	INCQ         R14
 	JNE          k7
 	MOVQ         t+0(FP), R15
-	MOVQ         144(R15), R14
-	DECQ         136(R15)
+	MOVQ         184(R15), R14
+	DECQ         176(R15)
 	JNE          tap7
 	MOVQ         128(R15), AX
 	VMOVUPS      (AX), Y15
 	MOVQ         96(R15), R14
 	MOVQ         104(R15), AX
-	TESTQ        AX, AX
+	TESTQ        $0x00000001, 120(R15)
 	JEQ          sum7
 	LAST_ADD1_AVX2(Y14, Y0, Y15)
 	LAST_ADD1_AVX2(Y14, Y1, Y15)
@@ -911,7 +986,7 @@ k7:
 	MOVQ         AX, 104(R15)
 
 sum7:
-	CMPQ      120(R15), $0x00
+	TESTQ     $0x00000002, 120(R15)
 	JEQ       linear7
 	VXORPS    Y14, Y14, Y14
 	VMAXPS    Y0, Y14, Y0
@@ -924,7 +999,7 @@ sum7:
 
 linear7:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store7
 	LAST_ADD1_AVX2(Y14, Y0, Y15)
 	LAST_ADD1_AVX2(Y14, Y1, Y15)
@@ -951,6 +1026,21 @@ store7:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile7
+	DECQ       136(R15)
+	JEQ        end7
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile7
+
+end7:
 	VZEROUPPER
 	RET
 
@@ -967,12 +1057,12 @@ tile6:
 	VMOVAPS Y0, Y4
 	VMOVAPS Y0, Y5
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap6:
 	LEAQ      56(R14), R8
-	MOVQ      R8, 144(R15)
+	MOVQ      R8, 184(R15)
 	MOVQ      (R15), R8
 	MOVQ      8(R15), R15
 	MOVQ      t+0(FP), AX
@@ -1004,14 +1094,14 @@ k6:
 	INCQ         R14
 	JNE          k6
 	MOVQ         t+0(FP), R15
-	MOVQ         144(R15), R14
-	DECQ         136(R15)
+	MOVQ         184(R15), R14
+	DECQ         176(R15)
 	JNE          tap6
 	MOVQ         128(R15), AX
 	VMOVUPS      (AX), Y15
 	MOVQ         96(R15), R14
 	MOVQ         104(R15), AX
-	TESTQ        AX, AX
+	TESTQ        $0x00000001, 120(R15)
 	JEQ          sum6
 	LAST_ADD1_AVX2(Y14, Y0, Y15)
 	LAST_ADD1_AVX2(Y14, Y1, Y15)
@@ -1022,7 +1112,7 @@ k6:
 	MOVQ         AX, 104(R15)
 
 sum6:
-	CMPQ      120(R15), $0x00
+	TESTQ     $0x00000002, 120(R15)
 	JEQ       linear6
 	VXORPS    Y14, Y14, Y14
 	VMAXPS    Y0, Y14, Y0
@@ -1034,7 +1124,7 @@ sum6:
 
 linear6:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store6
 	LAST_ADD1_AVX2(Y14, Y0, Y15)
 	LAST_ADD1_AVX2(Y14, Y1, Y15)
@@ -1059,6 +1149,21 @@ store6:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile6
+	DECQ       136(R15)
+	JEQ        end6
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile6
+
+end6:
 	VZEROUPPER
 	RET
 
@@ -1074,12 +1179,12 @@ tile5:
 	VMOVAPS Y0, Y3
 	VMOVAPS Y0, Y4
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap5:
 	LEAQ      48(R14), DI
-	MOVQ      DI, 144(R15)
+	MOVQ      DI, 184(R15)
 	MOVQ      (R15), DI
 	MOVQ      8(R15), R15
 	MOVQ      t+0(FP), AX
@@ -1109,14 +1214,14 @@ k5:
 	INCQ         R14
 	JNE          k5
 	MOVQ         t+0(FP), R15
-	MOVQ         144(R15), R14
-	DECQ         136(R15)
+	MOVQ         184(R15), R14
+	DECQ         176(R15)
 	JNE          tap5
 	MOVQ         128(R15), AX
 	VMOVUPS      (AX), Y15
 	MOVQ         96(R15), R14
 	MOVQ         104(R15), AX
-	TESTQ        AX, AX
+	TESTQ        $0x00000001, 120(R15)
 	JEQ          sum5
 	LAST_ADD1_AVX2(Y14, Y0, Y15)
 	LAST_ADD1_AVX2(Y14, Y1, Y15)
@@ -1126,7 +1231,7 @@ k5:
 	MOVQ         AX, 104(R15)
 
 sum5:
-	CMPQ      120(R15), $0x00
+	TESTQ     $0x00000002, 120(R15)
 	JEQ       linear5
 	VXORPS    Y14, Y14, Y14
 	VMAXPS    Y0, Y14, Y0
@@ -1137,7 +1242,7 @@ sum5:
 
 linear5:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store5
 	LAST_ADD1_AVX2(Y14, Y0, Y15)
 	LAST_ADD1_AVX2(Y14, Y1, Y15)
@@ -1160,6 +1265,21 @@ store5:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile5
+	DECQ       136(R15)
+	JEQ        end5
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile5
+
+end5:
 	VZEROUPPER
 	RET
 
@@ -1174,12 +1294,12 @@ tile4:
 	VMOVAPS Y0, Y2
 	VMOVAPS Y0, Y3
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap4:
 	LEAQ      40(R14), SI
-	MOVQ      SI, 144(R15)
+	MOVQ      SI, 184(R15)
 	MOVQ      (R15), SI
 	MOVQ      8(R15), R15
 	MOVQ      t+0(FP), AX
@@ -1207,14 +1327,14 @@ k4:
 	INCQ         R14
 	JNE          k4
 	MOVQ         t+0(FP), R15
-	MOVQ         144(R15), R14
-	DECQ         136(R15)
+	MOVQ         184(R15), R14
+	DECQ         176(R15)
 	JNE          tap4
 	MOVQ         128(R15), AX
 	VMOVUPS      (AX), Y15
 	MOVQ         96(R15), R14
 	MOVQ         104(R15), AX
-	TESTQ        AX, AX
+	TESTQ        $0x00000001, 120(R15)
 	JEQ          sum4
 	LAST_ADD1_AVX2(Y14, Y0, Y15)
 	LAST_ADD1_AVX2(Y14, Y1, Y15)
@@ -1223,7 +1343,7 @@ k4:
 	MOVQ         AX, 104(R15)
 
 sum4:
-	CMPQ      120(R15), $0x00
+	TESTQ     $0x00000002, 120(R15)
 	JEQ       linear4
 	VXORPS    Y14, Y14, Y14
 	VMAXPS    Y0, Y14, Y0
@@ -1233,7 +1353,7 @@ sum4:
 
 linear4:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store4
 	LAST_ADD1_AVX2(Y14, Y0, Y15)
 	LAST_ADD1_AVX2(Y14, Y1, Y15)
@@ -1254,6 +1374,21 @@ store4:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile4
+	DECQ       136(R15)
+	JEQ        end4
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile4
+
+end4:
 	VZEROUPPER
 	RET
 
@@ -1267,12 +1402,12 @@ tile3:
 	VMOVAPS Y0, Y1
 	VMOVAPS Y0, Y2
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap3:
 	LEAQ      32(R14), DX
-	MOVQ      DX, 144(R15)
+	MOVQ      DX, 184(R15)
 	MOVQ      (R15), DX
 	MOVQ      8(R15), R15
 	MOVQ      t+0(FP), AX
@@ -1298,14 +1433,14 @@ k3:
 	INCQ         R14
 	JNE          k3
 	MOVQ         t+0(FP), R15
-	MOVQ         144(R15), R14
-	DECQ         136(R15)
+	MOVQ         184(R15), R14
+	DECQ         176(R15)
 	JNE          tap3
 	MOVQ         128(R15), AX
 	VMOVUPS      (AX), Y15
 	MOVQ         96(R15), R14
 	MOVQ         104(R15), AX
-	TESTQ        AX, AX
+	TESTQ        $0x00000001, 120(R15)
 	JEQ          sum3
 	LAST_ADD1_AVX2(Y14, Y0, Y15)
 	LAST_ADD1_AVX2(Y14, Y1, Y15)
@@ -1313,7 +1448,7 @@ k3:
 	MOVQ         AX, 104(R15)
 
 sum3:
-	CMPQ      120(R15), $0x00
+	TESTQ     $0x00000002, 120(R15)
 	JEQ       linear3
 	VXORPS    Y14, Y14, Y14
 	VMAXPS    Y0, Y14, Y0
@@ -1322,7 +1457,7 @@ sum3:
 
 linear3:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store3
 	LAST_ADD1_AVX2(Y14, Y0, Y15)
 	LAST_ADD1_AVX2(Y14, Y1, Y15)
@@ -1341,6 +1476,21 @@ store3:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile3
+	DECQ       136(R15)
+	JEQ        end3
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile3
+
+end3:
 	VZEROUPPER
 	RET
 
@@ -1353,12 +1503,12 @@ tile2:
 	VMOVUPS (R14), Y0
 	VMOVAPS Y0, Y1
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap2:
 	LEAQ      24(R14), CX
-	MOVQ      CX, 144(R15)
+	MOVQ      CX, 184(R15)
 	MOVQ      (R15), CX
 	MOVQ      8(R15), R15
 	MOVQ      t+0(FP), AX
@@ -1382,21 +1532,21 @@ k2:
 	INCQ         R14
 	JNE          k2
 	MOVQ         t+0(FP), R15
-	MOVQ         144(R15), R14
-	DECQ         136(R15)
+	MOVQ         184(R15), R14
+	DECQ         176(R15)
 	JNE          tap2
 	MOVQ         128(R15), AX
 	VMOVUPS      (AX), Y15
 	MOVQ         96(R15), R14
 	MOVQ         104(R15), AX
-	TESTQ        AX, AX
+	TESTQ        $0x00000001, 120(R15)
 	JEQ          sum2
 	LAST_ADD1_AVX2(Y14, Y0, Y15)
 	LAST_ADD1_AVX2(Y14, Y1, Y15)
 	MOVQ         AX, 104(R15)
 
 sum2:
-	CMPQ      120(R15), $0x00
+	TESTQ     $0x00000002, 120(R15)
 	JEQ       linear2
 	VXORPS    Y14, Y14, Y14
 	VMAXPS    Y0, Y14, Y0
@@ -1404,7 +1554,7 @@ sum2:
 
 linear2:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store2
 	LAST_ADD1_AVX2(Y14, Y0, Y15)
 	LAST_ADD1_AVX2(Y14, Y1, Y15)
@@ -1421,6 +1571,21 @@ store2:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile2
+	DECQ       136(R15)
+	JEQ        end2
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile2
+
+end2:
 	VZEROUPPER
 	RET
 
@@ -1429,12 +1594,12 @@ tile1:
 	MOVQ    80(R15), R14
 	VMOVUPS (R14), Y0
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap1:
 	LEAQ      16(R14), BX
-	MOVQ      BX, 144(R15)
+	MOVQ      BX, 184(R15)
 	MOVQ      (R15), BX
 	MOVQ      8(R15), R15
 	MOVQ      t+0(FP), AX
@@ -1456,27 +1621,27 @@ k1:
 	INCQ         R14
 	JNE          k1
 	MOVQ         t+0(FP), R15
-	MOVQ         144(R15), R14
-	DECQ         136(R15)
+	MOVQ         184(R15), R14
+	DECQ         176(R15)
 	JNE          tap1
 	MOVQ         128(R15), AX
 	VMOVUPS      (AX), Y15
 	MOVQ         96(R15), R14
 	MOVQ         104(R15), AX
-	TESTQ        AX, AX
+	TESTQ        $0x00000001, 120(R15)
 	JEQ          sum1
 	LAST_ADD1_AVX2(Y14, Y0, Y15)
 	MOVQ         AX, 104(R15)
 
 sum1:
-	CMPQ      120(R15), $0x00
+	TESTQ     $0x00000002, 120(R15)
 	JEQ       linear1
 	VXORPS    Y14, Y14, Y14
 	VMAXPS    Y0, Y14, Y0
 
 linear1:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store1
 	LAST_ADD1_AVX2(Y14, Y0, Y15)
 	MOVQ       AX, 112(R15)
@@ -1491,6 +1656,21 @@ store1:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile1
+	DECQ       136(R15)
+	JEQ        end1
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile1
+
+end1:
 	VZEROUPPER
 	RET
 
@@ -1517,12 +1697,12 @@ tile6:
 	VMOVAPS Y0, Y10
 	VMOVAPS Y1, Y11
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap6:
 	LEAQ      56(R14), R8
-	MOVQ      R8, 144(R15)
+	MOVQ      R8, 184(R15)
 	MOVQ      (R15), R8
 	MOVQ      8(R15), R15
 	MOVQ      t+0(FP), AX
@@ -1557,14 +1737,14 @@ k6:
 	INCQ         R14
 	JNE          k6
 	MOVQ         t+0(FP), R15
-	MOVQ         144(R15), R14
-	DECQ         136(R15)
+	MOVQ         184(R15), R14
+	DECQ         176(R15)
 	JNE          tap6
 	MOVQ         128(R15), AX
 	VMOVUPS      (AX), Y15
 	MOVQ         96(R15), R14
 	MOVQ         104(R15), AX
-	TESTQ        AX, AX
+	TESTQ        $0x00000001, 120(R15)
 	JEQ          sum6
 	LAST_ADD2_AVX2(Y14, Y0, Y1, Y15)
 	LAST_ADD2_AVX2(Y14, Y2, Y3, Y15)
@@ -1575,7 +1755,7 @@ k6:
 	MOVQ         AX, 104(R15)
 
 sum6:
-	CMPQ      120(R15), $0x00
+	TESTQ     $0x00000002, 120(R15)
 	JEQ       linear6
 	VXORPS    Y14, Y14, Y14
 	LAST_RELU2_AVX2(Y14, Y0, Y1)
@@ -1587,7 +1767,7 @@ sum6:
 
 linear6:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store6
 	LAST_ADD2_AVX2(Y14, Y0, Y1, Y15)
 	LAST_ADD2_AVX2(Y14, Y2, Y3, Y15)
@@ -1612,6 +1792,21 @@ store6:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile6
+	DECQ       136(R15)
+	JEQ        end6
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile6
+
+end6:
 	VZEROUPPER
 	RET
 
@@ -1632,12 +1827,12 @@ tile5:
 	VMOVAPS Y0, Y8
 	VMOVAPS Y1, Y9
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap5:
 	LEAQ      48(R14), DI
-	MOVQ      DI, 144(R15)
+	MOVQ      DI, 184(R15)
 	MOVQ      (R15), DI
 	MOVQ      8(R15), R15
 	MOVQ      t+0(FP), AX
@@ -1670,14 +1865,14 @@ k5:
 	INCQ         R14
 	JNE          k5
 	MOVQ         t+0(FP), R15
-	MOVQ         144(R15), R14
-	DECQ         136(R15)
+	MOVQ         184(R15), R14
+	DECQ         176(R15)
 	JNE          tap5
 	MOVQ         128(R15), AX
 	VMOVUPS      (AX), Y15
 	MOVQ         96(R15), R14
 	MOVQ         104(R15), AX
-	TESTQ        AX, AX
+	TESTQ        $0x00000001, 120(R15)
 	JEQ          sum5
 	LAST_ADD2_AVX2(Y14, Y0, Y1, Y15)
 	LAST_ADD2_AVX2(Y14, Y2, Y3, Y15)
@@ -1687,7 +1882,7 @@ k5:
 	MOVQ         AX, 104(R15)
 
 sum5:
-	CMPQ      120(R15), $0x00
+	TESTQ     $0x00000002, 120(R15)
 	JEQ       linear5
 	VXORPS    Y14, Y14, Y14
 	LAST_RELU2_AVX2(Y14, Y0, Y1)
@@ -1698,7 +1893,7 @@ sum5:
 
 linear5:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store5
 	LAST_ADD2_AVX2(Y14, Y0, Y1, Y15)
 	LAST_ADD2_AVX2(Y14, Y2, Y3, Y15)
@@ -1721,6 +1916,21 @@ store5:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile5
+	DECQ       136(R15)
+	JEQ        end5
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile5
+
+end5:
 	VZEROUPPER
 	RET
 
@@ -1739,12 +1949,12 @@ tile4:
 	VMOVAPS Y0, Y6
 	VMOVAPS Y1, Y7
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap4:
 	LEAQ      40(R14), SI
-	MOVQ      SI, 144(R15)
+	MOVQ      SI, 184(R15)
 	MOVQ      (R15), SI
 	MOVQ      8(R15), R15
 	MOVQ      t+0(FP), AX
@@ -1775,14 +1985,14 @@ k4:
 	INCQ         R14
 	JNE          k4
 	MOVQ         t+0(FP), R15
-	MOVQ         144(R15), R14
-	DECQ         136(R15)
+	MOVQ         184(R15), R14
+	DECQ         176(R15)
 	JNE          tap4
 	MOVQ         128(R15), AX
 	VMOVUPS      (AX), Y15
 	MOVQ         96(R15), R14
 	MOVQ         104(R15), AX
-	TESTQ        AX, AX
+	TESTQ        $0x00000001, 120(R15)
 	JEQ          sum4
 	LAST_ADD2_AVX2(Y14, Y0, Y1, Y15)
 	LAST_ADD2_AVX2(Y14, Y2, Y3, Y15)
@@ -1791,7 +2001,7 @@ k4:
 	MOVQ         AX, 104(R15)
 
 sum4:
-	CMPQ      120(R15), $0x00
+	TESTQ     $0x00000002, 120(R15)
 	JEQ       linear4
 	VXORPS    Y14, Y14, Y14
 	LAST_RELU2_AVX2(Y14, Y0, Y1)
@@ -1801,7 +2011,7 @@ sum4:
 
 linear4:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store4
 	LAST_ADD2_AVX2(Y14, Y0, Y1, Y15)
 	LAST_ADD2_AVX2(Y14, Y2, Y3, Y15)
@@ -1822,6 +2032,21 @@ store4:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile4
+	DECQ       136(R15)
+	JEQ        end4
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile4
+
+end4:
 	VZEROUPPER
 	RET
 
@@ -1838,12 +2063,12 @@ tile3:
 	VMOVAPS Y0, Y4
 	VMOVAPS Y1, Y5
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap3:
 	LEAQ      32(R14), DX
-	MOVQ      DX, 144(R15)
+	MOVQ      DX, 184(R15)
 	MOVQ      (R15), DX
 	MOVQ      8(R15), R15
 	MOVQ      t+0(FP), AX
@@ -1872,14 +2097,14 @@ k3:
 	INCQ         R14
 	JNE          k3
 	MOVQ         t+0(FP), R15
-	MOVQ         144(R15), R14
-	DECQ         136(R15)
+	MOVQ         184(R15), R14
+	DECQ         176(R15)
 	JNE          tap3
 	MOVQ         128(R15), AX
 	VMOVUPS      (AX), Y15
 	MOVQ         96(R15), R14
 	MOVQ         104(R15), AX
-	TESTQ        AX, AX
+	TESTQ        $0x00000001, 120(R15)
 	JEQ          sum3
 	LAST_ADD2_AVX2(Y14, Y0, Y1, Y15)
 	LAST_ADD2_AVX2(Y14, Y2, Y3, Y15)
@@ -1887,7 +2112,7 @@ k3:
 	MOVQ         AX, 104(R15)
 
 sum3:
-	CMPQ      120(R15), $0x00
+	TESTQ     $0x00000002, 120(R15)
 	JEQ       linear3
 	VXORPS    Y14, Y14, Y14
 	LAST_RELU2_AVX2(Y14, Y0, Y1)
@@ -1896,7 +2121,7 @@ sum3:
 
 linear3:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store3
 	LAST_ADD2_AVX2(Y14, Y0, Y1, Y15)
 	LAST_ADD2_AVX2(Y14, Y2, Y3, Y15)
@@ -1915,6 +2140,21 @@ store3:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile3
+	DECQ       136(R15)
+	JEQ        end3
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile3
+
+end3:
 	VZEROUPPER
 	RET
 
@@ -1929,12 +2169,12 @@ tile2:
 	VMOVAPS Y0, Y2
 	VMOVAPS Y1, Y3
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap2:
 	LEAQ      24(R14), CX
-	MOVQ      CX, 144(R15)
+	MOVQ      CX, 184(R15)
 	MOVQ      (R15), CX
 	MOVQ      8(R15), R15
 	MOVQ      t+0(FP), AX
@@ -1961,21 +2201,21 @@ k2:
 	INCQ         R14
 	JNE          k2
 	MOVQ         t+0(FP), R15
-	MOVQ         144(R15), R14
-	DECQ         136(R15)
+	MOVQ         184(R15), R14
+	DECQ         176(R15)
 	JNE          tap2
 	MOVQ         128(R15), AX
 	VMOVUPS      (AX), Y15
 	MOVQ         96(R15), R14
 	MOVQ         104(R15), AX
-	TESTQ        AX, AX
+	TESTQ        $0x00000001, 120(R15)
 	JEQ          sum2
 	LAST_ADD2_AVX2(Y14, Y0, Y1, Y15)
 	LAST_ADD2_AVX2(Y14, Y2, Y3, Y15)
 	MOVQ         AX, 104(R15)
 
 sum2:
-	CMPQ      120(R15), $0x00
+	TESTQ     $0x00000002, 120(R15)
 	JEQ       linear2
 	VXORPS    Y14, Y14, Y14
 	LAST_RELU2_AVX2(Y14, Y0, Y1)
@@ -1983,7 +2223,7 @@ sum2:
 
 linear2:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store2
 	LAST_ADD2_AVX2(Y14, Y0, Y1, Y15)
 	LAST_ADD2_AVX2(Y14, Y2, Y3, Y15)
@@ -2000,6 +2240,21 @@ store2:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile2
+	DECQ       136(R15)
+	JEQ        end2
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile2
+
+end2:
 	VZEROUPPER
 	RET
 
@@ -2009,12 +2264,12 @@ tile1:
 	VMOVUPS (R14), Y0
 	VMOVUPS 32(R14), Y1
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap1:
 	LEAQ      16(R14), BX
-	MOVQ      BX, 144(R15)
+	MOVQ      BX, 184(R15)
 	MOVQ      (R15), BX
 	MOVQ      8(R15), R15
 	MOVQ      t+0(FP), AX
@@ -2039,27 +2294,27 @@ k1:
 	INCQ         R14
 	JNE          k1
 	MOVQ         t+0(FP), R15
-	MOVQ         144(R15), R14
-	DECQ         136(R15)
+	MOVQ         184(R15), R14
+	DECQ         176(R15)
 	JNE          tap1
 	MOVQ         128(R15), AX
 	VMOVUPS      (AX), Y15
 	MOVQ         96(R15), R14
 	MOVQ         104(R15), AX
-	TESTQ        AX, AX
+	TESTQ        $0x00000001, 120(R15)
 	JEQ          sum1
 	LAST_ADD2_AVX2(Y14, Y0, Y1, Y15)
 	MOVQ         AX, 104(R15)
 
 sum1:
-	CMPQ      120(R15), $0x00
+	TESTQ     $0x00000002, 120(R15)
 	JEQ       linear1
 	VXORPS    Y14, Y14, Y14
 	LAST_RELU2_AVX2(Y14, Y0, Y1)
 
 linear1:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store1
 	LAST_ADD2_AVX2(Y14, Y0, Y1, Y15)
 	MOVQ       AX, 112(R15)
@@ -2074,6 +2329,21 @@ store1:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile1
+	DECQ       136(R15)
+	JEQ        end1
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile1
+
+end1:
 	VZEROUPPER
 	RET
 
@@ -2100,12 +2370,12 @@ tile4:
 	VMOVAPS Y1, Y10
 	VMOVAPS Y2, Y11
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap4:
 	LEAQ      40(R14), SI
-	MOVQ      SI, 144(R15)
+	MOVQ      SI, 184(R15)
 	MOVQ      (R15), SI
 	MOVQ      8(R15), R15
 	MOVQ      t+0(FP), AX
@@ -2138,14 +2408,14 @@ k4:
 	INCQ         R14
 	JNE          k4
 	MOVQ         t+0(FP), R15
-	MOVQ         144(R15), R14
-	DECQ         136(R15)
+	MOVQ         184(R15), R14
+	DECQ         176(R15)
 	JNE          tap4
 	MOVQ         128(R15), AX
 	VMOVUPS      (AX), Y15
 	MOVQ         96(R15), R14
 	MOVQ         104(R15), AX
-	TESTQ        AX, AX
+	TESTQ        $0x00000001, 120(R15)
 	JEQ          sum4
 	LAST_ADD3_AVX2(Y14, Y0, Y1, Y2, Y15)
 	LAST_ADD3_AVX2(Y14, Y3, Y4, Y5, Y15)
@@ -2154,7 +2424,7 @@ k4:
 	MOVQ         AX, 104(R15)
 
 sum4:
-	CMPQ      120(R15), $0x00
+	TESTQ     $0x00000002, 120(R15)
 	JEQ       linear4
 	VXORPS    Y14, Y14, Y14
 	LAST_RELU3_AVX2(Y14, Y0, Y1, Y2)
@@ -2164,7 +2434,7 @@ sum4:
 
 linear4:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store4
 	LAST_ADD3_AVX2(Y14, Y0, Y1, Y2, Y15)
 	LAST_ADD3_AVX2(Y14, Y3, Y4, Y5, Y15)
@@ -2185,6 +2455,21 @@ store4:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile4
+	DECQ       136(R15)
+	JEQ        end4
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile4
+
+end4:
 	VZEROUPPER
 	RET
 
@@ -2204,12 +2489,12 @@ tile3:
 	VMOVAPS Y1, Y7
 	VMOVAPS Y2, Y8
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap3:
 	LEAQ      32(R14), DX
-	MOVQ      DX, 144(R15)
+	MOVQ      DX, 184(R15)
 	MOVQ      (R15), DX
 	MOVQ      8(R15), R15
 	MOVQ      t+0(FP), AX
@@ -2240,14 +2525,14 @@ k3:
 	INCQ         R14
 	JNE          k3
 	MOVQ         t+0(FP), R15
-	MOVQ         144(R15), R14
-	DECQ         136(R15)
+	MOVQ         184(R15), R14
+	DECQ         176(R15)
 	JNE          tap3
 	MOVQ         128(R15), AX
 	VMOVUPS      (AX), Y15
 	MOVQ         96(R15), R14
 	MOVQ         104(R15), AX
-	TESTQ        AX, AX
+	TESTQ        $0x00000001, 120(R15)
 	JEQ          sum3
 	LAST_ADD3_AVX2(Y14, Y0, Y1, Y2, Y15)
 	LAST_ADD3_AVX2(Y14, Y3, Y4, Y5, Y15)
@@ -2255,7 +2540,7 @@ k3:
 	MOVQ         AX, 104(R15)
 
 sum3:
-	CMPQ      120(R15), $0x00
+	TESTQ     $0x00000002, 120(R15)
 	JEQ       linear3
 	VXORPS    Y14, Y14, Y14
 	LAST_RELU3_AVX2(Y14, Y0, Y1, Y2)
@@ -2264,7 +2549,7 @@ sum3:
 
 linear3:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store3
 	LAST_ADD3_AVX2(Y14, Y0, Y1, Y2, Y15)
 	LAST_ADD3_AVX2(Y14, Y3, Y4, Y5, Y15)
@@ -2283,6 +2568,21 @@ store3:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile3
+	DECQ       136(R15)
+	JEQ        end3
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile3
+
+end3:
 	VZEROUPPER
 	RET
 
@@ -2299,12 +2599,12 @@ tile2:
 	VMOVAPS Y1, Y4
 	VMOVAPS Y2, Y5
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap2:
 	LEAQ      24(R14), CX
-	MOVQ      CX, 144(R15)
+	MOVQ      CX, 184(R15)
 	MOVQ      (R15), CX
 	MOVQ      8(R15), R15
 	MOVQ      t+0(FP), AX
@@ -2333,21 +2633,21 @@ k2:
 	INCQ         R14
 	JNE          k2
 	MOVQ         t+0(FP), R15
-	MOVQ         144(R15), R14
-	DECQ         136(R15)
+	MOVQ         184(R15), R14
+	DECQ         176(R15)
 	JNE          tap2
 	MOVQ         128(R15), AX
 	VMOVUPS      (AX), Y15
 	MOVQ         96(R15), R14
 	MOVQ         104(R15), AX
-	TESTQ        AX, AX
+	TESTQ        $0x00000001, 120(R15)
 	JEQ          sum2
 	LAST_ADD3_AVX2(Y14, Y0, Y1, Y2, Y15)
 	LAST_ADD3_AVX2(Y14, Y3, Y4, Y5, Y15)
 	MOVQ         AX, 104(R15)
 
 sum2:
-	CMPQ      120(R15), $0x00
+	TESTQ     $0x00000002, 120(R15)
 	JEQ       linear2
 	VXORPS    Y14, Y14, Y14
 	LAST_RELU3_AVX2(Y14, Y0, Y1, Y2)
@@ -2355,7 +2655,7 @@ sum2:
 
 linear2:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store2
 	LAST_ADD3_AVX2(Y14, Y0, Y1, Y2, Y15)
 	LAST_ADD3_AVX2(Y14, Y3, Y4, Y5, Y15)
@@ -2372,6 +2672,21 @@ store2:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile2
+	DECQ       136(R15)
+	JEQ        end2
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile2
+
+end2:
 	VZEROUPPER
 	RET
 
@@ -2382,12 +2697,12 @@ tile1:
 	VMOVUPS 32(R14), Y1
 	VMOVUPS 64(R14), Y2
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap1:
 	LEAQ      16(R14), BX
-	MOVQ      BX, 144(R15)
+	MOVQ      BX, 184(R15)
 	MOVQ      (R15), BX
 	MOVQ      8(R15), R15
 	MOVQ      t+0(FP), AX
@@ -2414,27 +2729,27 @@ k1:
 	INCQ         R14
 	JNE          k1
 	MOVQ         t+0(FP), R15
-	MOVQ         144(R15), R14
-	DECQ         136(R15)
+	MOVQ         184(R15), R14
+	DECQ         176(R15)
 	JNE          tap1
 	MOVQ         128(R15), AX
 	VMOVUPS      (AX), Y15
 	MOVQ         96(R15), R14
 	MOVQ         104(R15), AX
-	TESTQ        AX, AX
+	TESTQ        $0x00000001, 120(R15)
 	JEQ          sum1
 	LAST_ADD3_AVX2(Y14, Y0, Y1, Y2, Y15)
 	MOVQ         AX, 104(R15)
 
 sum1:
-	CMPQ      120(R15), $0x00
+	TESTQ     $0x00000002, 120(R15)
 	JEQ       linear1
 	VXORPS    Y14, Y14, Y14
 	LAST_RELU3_AVX2(Y14, Y0, Y1, Y2)
 
 linear1:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store1
 	LAST_ADD3_AVX2(Y14, Y0, Y1, Y2, Y15)
 	MOVQ       AX, 112(R15)
@@ -2449,6 +2764,21 @@ store1:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile1
+	DECQ       136(R15)
+	JEQ        end1
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile1
+
+end1:
 	VZEROUPPER
 	RET
 
@@ -2477,12 +2807,12 @@ tile12:
 	VMOVAPS Y0, Y10
 	VMOVAPS Y0, Y11
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap12:
 	LEAQ        104(R14), BP
-	MOVQ        BP, 144(R15)
+	MOVQ        BP, 184(R15)
 	MOVQ        (R15), BP
 	MOVQ        8(R15), R15
 	LAST_POINTER(AX, BP, 8)
@@ -2526,12 +2856,12 @@ tap12:
 	VMASKMOVPS  (R13), Y13, Y14
 	VFMADD231PS Y14, Y15, Y11
 	MOVQ        t+0(FP), R15
-	MOVQ        144(R15), R14
-	DECQ        136(R15)
+	MOVQ        184(R15), R14
+	DECQ        176(R15)
 	JNE         tap12
 	MOVQ        96(R15), R14
 	MOVQ        104(R15), AX
-	TESTQ       AX, AX
+	TESTQ       $0x00000001, 120(R15)
 	JEQ         sum12
 	LAST_ADD1_AVX2(Y15, Y0, Y13)
 	LAST_ADD1_AVX2(Y15, Y1, Y13)
@@ -2548,7 +2878,7 @@ tap12:
 	MOVQ        AX, 104(R15)
 
 sum12:
-	CMPQ      120(R15), $0x00
+	TESTQ     $0x00000002, 120(R15)
 	JEQ       linear12
 	VXORPS    Y15, Y15, Y15
 	VMAXPS    Y0, Y15, Y0
@@ -2566,7 +2896,7 @@ sum12:
 
 linear12:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store12
 	LAST_ADD1_AVX2(Y15, Y0, Y13)
 	LAST_ADD1_AVX2(Y15, Y1, Y13)
@@ -2603,6 +2933,21 @@ store12:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile12
+	DECQ       136(R15)
+	JEQ        end12
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile12
+
+end12:
 	VZEROUPPER
 	RET
 
@@ -2626,12 +2971,12 @@ tile11:
 	VMOVAPS Y0, Y9
 	VMOVAPS Y0, Y10
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap11:
 	LEAQ        96(R14), R13
-	MOVQ        R13, 144(R15)
+	MOVQ        R13, 184(R15)
 	MOVQ        (R15), R13
 	MOVQ        8(R15), R15
 	LAST_POINTER(AX, R13, 8)
@@ -2672,12 +3017,12 @@ tap11:
 	VMASKMOVPS  (R12), Y13, Y14
 	VFMADD231PS Y14, Y15, Y10
 	MOVQ        t+0(FP), R15
-	MOVQ        144(R15), R14
-	DECQ        136(R15)
+	MOVQ        184(R15), R14
+	DECQ        176(R15)
 	JNE         tap11
 	MOVQ        96(R15), R14
 	MOVQ        104(R15), AX
-	TESTQ       AX, AX
+	TESTQ       $0x00000001, 120(R15)
 	JEQ         sum11
 	LAST_ADD1_AVX2(Y15, Y0, Y13)
 	LAST_ADD1_AVX2(Y15, Y1, Y13)
@@ -2693,7 +3038,7 @@ tap11:
 	MOVQ        AX, 104(R15)
 
 sum11:
-	CMPQ      120(R15), $0x00
+	TESTQ     $0x00000002, 120(R15)
 	JEQ       linear11
 	VXORPS    Y15, Y15, Y15
 	VMAXPS    Y0, Y15, Y0
@@ -2710,7 +3055,7 @@ sum11:
 
 linear11:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store11
 	LAST_ADD1_AVX2(Y15, Y0, Y13)
 	LAST_ADD1_AVX2(Y15, Y1, Y13)
@@ -2745,6 +3090,21 @@ store11:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile11
+	DECQ       136(R15)
+	JEQ        end11
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile11
+
+end11:
 	VZEROUPPER
 	RET
 
@@ -2767,12 +3127,12 @@ tile10:
 	VMOVAPS Y0, Y8
 	VMOVAPS Y0, Y9
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap10:
 	LEAQ        88(R14), R12
-	MOVQ        R12, 144(R15)
+	MOVQ        R12, 184(R15)
 	MOVQ        (R15), R12
 	MOVQ        8(R15), R15
 	LAST_POINTER(AX, R12, 8)
@@ -2810,12 +3170,12 @@ tap10:
 	VMASKMOVPS  (R11), Y13, Y14
 	VFMADD231PS Y14, Y15, Y9
 	MOVQ        t+0(FP), R15
-	MOVQ        144(R15), R14
-	DECQ        136(R15)
+	MOVQ        184(R15), R14
+	DECQ        176(R15)
 	JNE         tap10
 	MOVQ        96(R15), R14
 	MOVQ        104(R15), AX
-	TESTQ       AX, AX
+	TESTQ       $0x00000001, 120(R15)
 	JEQ         sum10
 	LAST_ADD1_AVX2(Y15, Y0, Y13)
 	LAST_ADD1_AVX2(Y15, Y1, Y13)
@@ -2830,7 +3190,7 @@ tap10:
 	MOVQ        AX, 104(R15)
 
 sum10:
-	CMPQ      120(R15), $0x00
+	TESTQ     $0x00000002, 120(R15)
 	JEQ       linear10
 	VXORPS    Y15, Y15, Y15
 	VMAXPS    Y0, Y15, Y0
@@ -2846,7 +3206,7 @@ sum10:
 
 linear10:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store10
 	LAST_ADD1_AVX2(Y15, Y0, Y13)
 	LAST_ADD1_AVX2(Y15, Y1, Y13)
@@ -2879,6 +3239,21 @@ store10:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile10
+	DECQ       136(R15)
+	JEQ        end10
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile10
+
+end10:
 	VZEROUPPER
 	RET
 
@@ -2900,12 +3275,12 @@ tile9:
 	VMOVAPS Y0, Y7
 	VMOVAPS Y0, Y8
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap9:
 	LEAQ        80(R14), R11
-	MOVQ        R11, 144(R15)
+	MOVQ        R11, 184(R15)
 	MOVQ        (R15), R11
 	MOVQ        8(R15), R15
 	LAST_POINTER(AX, R11, 8)
@@ -2940,12 +3315,12 @@ tap9:
 	VMASKMOVPS  (R10), Y13, Y14
 	VFMADD231PS Y14, Y15, Y8
 	MOVQ        t+0(FP), R15
-	MOVQ        144(R15), R14
-	DECQ        136(R15)
+	MOVQ        184(R15), R14
+	DECQ        176(R15)
 	JNE         tap9
 	MOVQ        96(R15), R14
 	MOVQ        104(R15), AX
-	TESTQ       AX, AX
+	TESTQ       $0x00000001, 120(R15)
 	JEQ         sum9
 	LAST_ADD1_AVX2(Y15, Y0, Y13)
 	LAST_ADD1_AVX2(Y15, Y1, Y13)
@@ -2959,7 +3334,7 @@ tap9:
 	MOVQ        AX, 104(R15)
 
 sum9:
-	CMPQ      120(R15), $0x00
+	TESTQ     $0x00000002, 120(R15)
 	JEQ       linear9
 	VXORPS    Y15, Y15, Y15
 	VMAXPS    Y0, Y15, Y0
@@ -2974,7 +3349,7 @@ sum9:
 
 linear9:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store9
 	LAST_ADD1_AVX2(Y15, Y0, Y13)
 	LAST_ADD1_AVX2(Y15, Y1, Y13)
@@ -3005,6 +3380,21 @@ store9:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile9
+	DECQ       136(R15)
+	JEQ        end9
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile9
+
+end9:
 	VZEROUPPER
 	RET
 
@@ -3025,12 +3415,12 @@ tile8:
 	VMOVAPS Y0, Y6
 	VMOVAPS Y0, Y7
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap8:
 	LEAQ        72(R14), R10
-	MOVQ        R10, 144(R15)
+	MOVQ        R10, 184(R15)
 	MOVQ        (R15), R10
 	MOVQ        8(R15), R15
 	LAST_POINTER(AX, R10, 8)
@@ -3062,12 +3452,12 @@ tap8:
 	VMASKMOVPS  (R9), Y13, Y14
 	VFMADD231PS Y14, Y15, Y7
 	MOVQ        t+0(FP), R15
-	MOVQ        144(R15), R14
-	DECQ        136(R15)
+	MOVQ        184(R15), R14
+	DECQ        176(R15)
 	JNE         tap8
 	MOVQ        96(R15), R14
 	MOVQ        104(R15), AX
-	TESTQ       AX, AX
+	TESTQ       $0x00000001, 120(R15)
 	JEQ         sum8
 	LAST_ADD1_AVX2(Y15, Y0, Y13)
 	LAST_ADD1_AVX2(Y15, Y1, Y13)
@@ -3080,7 +3470,7 @@ tap8:
 	MOVQ        AX, 104(R15)
 
 sum8:
-	CMPQ      120(R15), $0x00
+	TESTQ     $0x00000002, 120(R15)
 	JEQ       linear8
 	VXORPS    Y15, Y15, Y15
 	VMAXPS    Y0, Y15, Y0
@@ -3094,7 +3484,7 @@ sum8:
 
 linear8:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store8
 	LAST_ADD1_AVX2(Y15, Y0, Y13)
 	LAST_ADD1_AVX2(Y15, Y1, Y13)
@@ -3123,6 +3513,21 @@ store8:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile8
+	DECQ       136(R15)
+	JEQ        end8
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile8
+
+end8:
 	VZEROUPPER
 	RET
 
@@ -3142,12 +3547,12 @@ tile7:
 	VMOVAPS Y0, Y5
 	VMOVAPS Y0, Y6
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap7:
 	LEAQ        64(R14), R9
-	MOVQ        R9, 144(R15)
+	MOVQ        R9, 184(R15)
 	MOVQ        (R15), R9
 	MOVQ        8(R15), R15
 	LAST_POINTER(AX, R9, 8)
@@ -3176,12 +3581,12 @@ tap7:
 	VMASKMOVPS  (R8), Y13, Y14
 	VFMADD231PS Y14, Y15, Y6
 	MOVQ        t+0(FP), R15
-	MOVQ        144(R15), R14
-	DECQ        136(R15)
+	MOVQ        184(R15), R14
+	DECQ        176(R15)
 	JNE         tap7
 	MOVQ        96(R15), R14
 	MOVQ        104(R15), AX
-	TESTQ       AX, AX
+	TESTQ       $0x00000001, 120(R15)
 	JEQ         sum7
 	LAST_ADD1_AVX2(Y15, Y0, Y13)
 	LAST_ADD1_AVX2(Y15, Y1, Y13)
@@ -3193,7 +3598,7 @@ tap7:
 	MOVQ        AX, 104(R15)
 
 sum7:
-	CMPQ      120(R15), $0x00
+	TESTQ     $0x00000002, 120(R15)
 	JEQ       linear7
 	VXORPS    Y15, Y15, Y15
 	VMAXPS    Y0, Y15, Y0
@@ -3206,7 +3611,7 @@ sum7:
 
 linear7:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store7
 	LAST_ADD1_AVX2(Y15, Y0, Y13)
 	LAST_ADD1_AVX2(Y15, Y1, Y13)
@@ -3233,6 +3638,21 @@ store7:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile7
+	DECQ       136(R15)
+	JEQ        end7
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile7
+
+end7:
 	VZEROUPPER
 	RET
 
@@ -3251,12 +3671,12 @@ tile6:
 	VMOVAPS Y0, Y4
 	VMOVAPS Y0, Y5
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap6:
 	LEAQ        56(R14), R8
-	MOVQ        R8, 144(R15)
+	MOVQ        R8, 184(R15)
 	MOVQ        (R15), R8
 	MOVQ        8(R15), R15
 	LAST_POINTER(AX, R8, 8)
@@ -3282,12 +3702,12 @@ tap6:
 	VMASKMOVPS  (DI), Y13, Y14
 	VFMADD231PS Y14, Y15, Y5
 	MOVQ        t+0(FP), R15
-	MOVQ        144(R15), R14
-	DECQ        136(R15)
+	MOVQ        184(R15), R14
+	DECQ        176(R15)
 	JNE         tap6
 	MOVQ        96(R15), R14
 	MOVQ        104(R15), AX
-	TESTQ       AX, AX
+	TESTQ       $0x00000001, 120(R15)
 	JEQ         sum6
 	LAST_ADD1_AVX2(Y15, Y0, Y13)
 	LAST_ADD1_AVX2(Y15, Y1, Y13)
@@ -3298,7 +3718,7 @@ tap6:
 	MOVQ        AX, 104(R15)
 
 sum6:
-	CMPQ      120(R15), $0x00
+	TESTQ     $0x00000002, 120(R15)
 	JEQ       linear6
 	VXORPS    Y15, Y15, Y15
 	VMAXPS    Y0, Y15, Y0
@@ -3310,7 +3730,7 @@ sum6:
 
 linear6:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store6
 	LAST_ADD1_AVX2(Y15, Y0, Y13)
 	LAST_ADD1_AVX2(Y15, Y1, Y13)
@@ -3335,6 +3755,21 @@ store6:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile6
+	DECQ       136(R15)
+	JEQ        end6
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile6
+
+end6:
 	VZEROUPPER
 	RET
 
@@ -3352,12 +3787,12 @@ tile5:
 	VMOVAPS Y0, Y3
 	VMOVAPS Y0, Y4
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap5:
 	LEAQ        48(R14), DI
-	MOVQ        DI, 144(R15)
+	MOVQ        DI, 184(R15)
 	MOVQ        (R15), DI
 	MOVQ        8(R15), R15
 	LAST_POINTER(AX, DI, 8)
@@ -3380,12 +3815,12 @@ tap5:
 	VMASKMOVPS  (SI), Y13, Y14
 	VFMADD231PS Y14, Y15, Y4
 	MOVQ        t+0(FP), R15
-	MOVQ        144(R15), R14
-	DECQ        136(R15)
+	MOVQ        184(R15), R14
+	DECQ        176(R15)
 	JNE         tap5
 	MOVQ        96(R15), R14
 	MOVQ        104(R15), AX
-	TESTQ       AX, AX
+	TESTQ       $0x00000001, 120(R15)
 	JEQ         sum5
 	LAST_ADD1_AVX2(Y15, Y0, Y13)
 	LAST_ADD1_AVX2(Y15, Y1, Y13)
@@ -3395,7 +3830,7 @@ tap5:
 	MOVQ        AX, 104(R15)
 
 sum5:
-	CMPQ      120(R15), $0x00
+	TESTQ     $0x00000002, 120(R15)
 	JEQ       linear5
 	VXORPS    Y15, Y15, Y15
 	VMAXPS    Y0, Y15, Y0
@@ -3406,7 +3841,7 @@ sum5:
 
 linear5:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store5
 	LAST_ADD1_AVX2(Y15, Y0, Y13)
 	LAST_ADD1_AVX2(Y15, Y1, Y13)
@@ -3429,6 +3864,21 @@ store5:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile5
+	DECQ       136(R15)
+	JEQ        end5
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile5
+
+end5:
 	VZEROUPPER
 	RET
 
@@ -3445,12 +3895,12 @@ tile4:
 	VMOVAPS Y0, Y2
 	VMOVAPS Y0, Y3
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap4:
 	LEAQ        40(R14), SI
-	MOVQ        SI, 144(R15)
+	MOVQ        SI, 184(R15)
 	MOVQ        (R15), SI
 	MOVQ        8(R15), R15
 	LAST_POINTER(AX, SI, 8)
@@ -3470,12 +3920,12 @@ tap4:
 	VMASKMOVPS  (DX), Y13, Y14
 	VFMADD231PS Y14, Y15, Y3
 	MOVQ        t+0(FP), R15
-	MOVQ        144(R15), R14
-	DECQ        136(R15)
+	MOVQ        184(R15), R14
+	DECQ        176(R15)
 	JNE         tap4
 	MOVQ        96(R15), R14
 	MOVQ        104(R15), AX
-	TESTQ       AX, AX
+	TESTQ       $0x00000001, 120(R15)
 	JEQ         sum4
 	LAST_ADD1_AVX2(Y15, Y0, Y13)
 	LAST_ADD1_AVX2(Y15, Y1, Y13)
@@ -3484,7 +3934,7 @@ tap4:
 	MOVQ        AX, 104(R15)
 
 sum4:
-	CMPQ       120(R15), $0x00
+	TESTQ      $0x00000002, 120(R15)
 	JEQ        linear4
 	VXORPS     Y15, Y15, Y15
 	VMAXPS     Y0, Y15, Y0
@@ -3494,7 +3944,7 @@ sum4:
 
 linear4:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store4
 	LAST_ADD1_AVX2(Y15, Y0, Y13)
 	LAST_ADD1_AVX2(Y15, Y1, Y13)
@@ -3515,6 +3965,21 @@ store4:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile4
+	DECQ       136(R15)
+	JEQ        end4
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile4
+
+end4:
 	VZEROUPPER
 	RET
 
@@ -3530,12 +3995,12 @@ tile3:
 	VMOVAPS Y0, Y1
 	VMOVAPS Y0, Y2
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap3:
 	LEAQ        32(R14), DX
-	MOVQ        DX, 144(R15)
+	MOVQ        DX, 184(R15)
 	MOVQ        (R15), DX
 	MOVQ        8(R15), R15
 	LAST_POINTER(AX, DX, 8)
@@ -3552,12 +4017,12 @@ tap3:
 	VMASKMOVPS  (CX), Y13, Y14
 	VFMADD231PS Y14, Y15, Y2
 	MOVQ        t+0(FP), R15
-	MOVQ        144(R15), R14
-	DECQ        136(R15)
+	MOVQ        184(R15), R14
+	DECQ        176(R15)
 	JNE         tap3
 	MOVQ        96(R15), R14
 	MOVQ        104(R15), AX
-	TESTQ       AX, AX
+	TESTQ       $0x00000001, 120(R15)
 	JEQ         sum3
 	LAST_ADD1_AVX2(Y15, Y0, Y13)
 	LAST_ADD1_AVX2(Y15, Y1, Y13)
@@ -3565,7 +4030,7 @@ tap3:
 	MOVQ        AX, 104(R15)
 
 sum3:
-	CMPQ       120(R15), $0x00
+	TESTQ      $0x00000002, 120(R15)
 	JEQ        linear3
 	VXORPS     Y15, Y15, Y15
 	VMAXPS     Y0, Y15, Y0
@@ -3574,7 +4039,7 @@ sum3:
 
 linear3:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store3
 	LAST_ADD1_AVX2(Y15, Y0, Y13)
 	LAST_ADD1_AVX2(Y15, Y1, Y13)
@@ -3593,6 +4058,21 @@ store3:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile3
+	DECQ       136(R15)
+	JEQ        end3
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile3
+
+end3:
 	VZEROUPPER
 	RET
 
@@ -3607,12 +4087,12 @@ tile2:
 	VMOVUPS (R14), Y0
 	VMOVAPS Y0, Y1
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap2:
 	LEAQ        24(R14), CX
-	MOVQ        CX, 144(R15)
+	MOVQ        CX, 184(R15)
 	MOVQ        (R15), CX
 	MOVQ        8(R15), R15
 	LAST_POINTER(AX, CX, 8)
@@ -3626,19 +4106,19 @@ tap2:
 	VMASKMOVPS  (BX), Y13, Y14
 	VFMADD231PS Y14, Y15, Y1
 	MOVQ        t+0(FP), R15
-	MOVQ        144(R15), R14
-	DECQ        136(R15)
+	MOVQ        184(R15), R14
+	DECQ        176(R15)
 	JNE         tap2
 	MOVQ        96(R15), R14
 	MOVQ        104(R15), AX
-	TESTQ       AX, AX
+	TESTQ       $0x00000001, 120(R15)
 	JEQ         sum2
 	LAST_ADD1_AVX2(Y15, Y0, Y13)
 	LAST_ADD1_AVX2(Y15, Y1, Y13)
 	MOVQ        AX, 104(R15)
 
 sum2:
-	CMPQ       120(R15), $0x00
+	TESTQ      $0x00000002, 120(R15)
 	JEQ        linear2
 	VXORPS     Y15, Y15, Y15
 	VMAXPS     Y0, Y15, Y0
@@ -3646,7 +4126,7 @@ sum2:
 
 linear2:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store2
 	LAST_ADD1_AVX2(Y15, Y0, Y13)
 	LAST_ADD1_AVX2(Y15, Y1, Y13)
@@ -3663,6 +4143,21 @@ store2:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile2
+	DECQ       136(R15)
+	JEQ        end2
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile2
+
+end2:
 	VZEROUPPER
 	RET
 
@@ -3674,12 +4169,12 @@ tile1:
 	MOVQ    80(R15), R14
 	VMOVUPS (R14), Y0
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap1:
 	LEAQ        16(R14), BX
-	MOVQ        BX, 144(R15)
+	MOVQ        BX, 184(R15)
 	MOVQ        (R15), BX
 	MOVQ        8(R15), R15
 	LAST_POINTER(AX, BX, 8)
@@ -3690,25 +4185,25 @@ tap1:
 	VMASKMOVPS  (AX), Y13, Y14
 	VFMADD231PS Y14, Y15, Y0
 	MOVQ        t+0(FP), R15
-	MOVQ        144(R15), R14
-	DECQ        136(R15)
+	MOVQ        184(R15), R14
+	DECQ        176(R15)
 	JNE         tap1
 	MOVQ        96(R15), R14
 	MOVQ        104(R15), AX
-	TESTQ       AX, AX
+	TESTQ       $0x00000001, 120(R15)
 	JEQ         sum1
 	LAST_ADD1_AVX2(Y15, Y0, Y13)
 	MOVQ        AX, 104(R15)
 
 sum1:
-	CMPQ       120(R15), $0x00
+	TESTQ      $0x00000002, 120(R15)
 	JEQ        linear1
 	VXORPS     Y15, Y15, Y15
 	VMAXPS     Y0, Y15, Y0
 
 linear1:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store1
 	LAST_ADD1_AVX2(Y15, Y0, Y13)
 	MOVQ       AX, 112(R15)
@@ -3723,6 +4218,21 @@ store1:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile1
+	DECQ       136(R15)
+	JEQ        end1
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile1
+
+end1:
 	VZEROUPPER
 	RET
 
@@ -3751,12 +4261,12 @@ tile6:
 	VMOVAPS Y0, Y10
 	VMOVAPS Y1, Y11
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap6:
 	LEAQ        56(R14), R8
-	MOVQ        R8, 144(R15)
+	MOVQ        R8, 184(R15)
 	MOVQ        (R15), R8
 	MOVQ        8(R15), R15
 	LAST_POINTER(AX, R8, 8)
@@ -3789,12 +4299,12 @@ tap6:
 	VMASKMOVPS  32(DI), Y13, Y14
 	VFMADD231PS Y14, Y15, Y11
 	MOVQ        t+0(FP), R15
-	MOVQ        144(R15), R14
-	DECQ        136(R15)
+	MOVQ        184(R15), R14
+	DECQ        176(R15)
 	JNE         tap6
 	MOVQ        96(R15), R14
 	MOVQ        104(R15), AX
-	TESTQ       AX, AX
+	TESTQ       $0x00000001, 120(R15)
 	JEQ         sum6
 	LAST_ADD2_AVX2(Y15, Y0, Y1, Y13)
 	LAST_ADD2_AVX2(Y15, Y2, Y3, Y13)
@@ -3805,7 +4315,7 @@ tap6:
 	MOVQ        AX, 104(R15)
 
 sum6:
-	CMPQ       120(R15), $0x00
+	TESTQ      $0x00000002, 120(R15)
 	JEQ        linear6
 	VXORPS     Y15, Y15, Y15
 	LAST_RELU2_AVX2(Y15, Y0, Y1)
@@ -3817,7 +4327,7 @@ sum6:
 
 linear6:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store6
 	LAST_ADD2_AVX2(Y15, Y0, Y1, Y13)
 	LAST_ADD2_AVX2(Y15, Y2, Y3, Y13)
@@ -3842,6 +4352,21 @@ store6:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile6
+	DECQ       136(R15)
+	JEQ        end6
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile6
+
+end6:
 	VZEROUPPER
 	RET
 
@@ -3864,12 +4389,12 @@ tile5:
 	VMOVAPS Y0, Y8
 	VMOVAPS Y1, Y9
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap5:
 	LEAQ        48(R14), DI
-	MOVQ        DI, 144(R15)
+	MOVQ        DI, 184(R15)
 	MOVQ        (R15), DI
 	MOVQ        8(R15), R15
 	LAST_POINTER(AX, DI, 8)
@@ -3898,12 +4423,12 @@ tap5:
 	VMASKMOVPS  32(SI), Y13, Y14
 	VFMADD231PS Y14, Y15, Y9
 	MOVQ        t+0(FP), R15
-	MOVQ        144(R15), R14
-	DECQ        136(R15)
+	MOVQ        184(R15), R14
+	DECQ        176(R15)
 	JNE         tap5
 	MOVQ        96(R15), R14
 	MOVQ        104(R15), AX
-	TESTQ       AX, AX
+	TESTQ       $0x00000001, 120(R15)
 	JEQ         sum5
 	LAST_ADD2_AVX2(Y15, Y0, Y1, Y13)
 	LAST_ADD2_AVX2(Y15, Y2, Y3, Y13)
@@ -3913,7 +4438,7 @@ tap5:
 	MOVQ        AX, 104(R15)
 
 sum5:
-	CMPQ       120(R15), $0x00
+	TESTQ      $0x00000002, 120(R15)
 	JEQ        linear5
 	VXORPS     Y15, Y15, Y15
 	LAST_RELU2_AVX2(Y15, Y0, Y1)
@@ -3924,7 +4449,7 @@ sum5:
 
 linear5:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store5
 	LAST_ADD2_AVX2(Y15, Y0, Y1, Y13)
 	LAST_ADD2_AVX2(Y15, Y2, Y3, Y13)
@@ -3947,6 +4472,21 @@ store5:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile5
+	DECQ       136(R15)
+	JEQ        end5
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile5
+
+end5:
 	VZEROUPPER
 	RET
 
@@ -3967,12 +4507,12 @@ tile4:
 	VMOVAPS Y0, Y6
 	VMOVAPS Y1, Y7
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap4:
 	LEAQ        40(R14), SI
-	MOVQ        SI, 144(R15)
+	MOVQ        SI, 184(R15)
 	MOVQ        (R15), SI
 	MOVQ        8(R15), R15
 	LAST_POINTER(AX, SI, 8)
@@ -3997,12 +4537,12 @@ tap4:
 	VMASKMOVPS  32(DX), Y13, Y14
 	VFMADD231PS Y14, Y15, Y7
 	MOVQ        t+0(FP), R15
-	MOVQ        144(R15), R14
-	DECQ        136(R15)
+	MOVQ        184(R15), R14
+	DECQ        176(R15)
 	JNE         tap4
 	MOVQ        96(R15), R14
 	MOVQ        104(R15), AX
-	TESTQ       AX, AX
+	TESTQ       $0x00000001, 120(R15)
 	JEQ         sum4
 	LAST_ADD2_AVX2(Y15, Y0, Y1, Y13)
 	LAST_ADD2_AVX2(Y15, Y2, Y3, Y13)
@@ -4011,7 +4551,7 @@ tap4:
 	MOVQ        AX, 104(R15)
 
 sum4:
-	CMPQ       120(R15), $0x00
+	TESTQ      $0x00000002, 120(R15)
 	JEQ        linear4
 	VXORPS     Y15, Y15, Y15
 	LAST_RELU2_AVX2(Y15, Y0, Y1)
@@ -4021,7 +4561,7 @@ sum4:
 
 linear4:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store4
 	LAST_ADD2_AVX2(Y15, Y0, Y1, Y13)
 	LAST_ADD2_AVX2(Y15, Y2, Y3, Y13)
@@ -4042,6 +4582,21 @@ store4:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile4
+	DECQ       136(R15)
+	JEQ        end4
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile4
+
+end4:
 	VZEROUPPER
 	RET
 
@@ -4060,12 +4615,12 @@ tile3:
 	VMOVAPS Y0, Y4
 	VMOVAPS Y1, Y5
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap3:
 	LEAQ        32(R14), DX
-	MOVQ        DX, 144(R15)
+	MOVQ        DX, 184(R15)
 	MOVQ        (R15), DX
 	MOVQ        8(R15), R15
 	LAST_POINTER(AX, DX, 8)
@@ -4086,12 +4641,12 @@ tap3:
 	VMASKMOVPS  32(CX), Y13, Y14
 	VFMADD231PS Y14, Y15, Y5
 	MOVQ        t+0(FP), R15
-	MOVQ        144(R15), R14
-	DECQ        136(R15)
+	MOVQ        184(R15), R14
+	DECQ        176(R15)
 	JNE         tap3
 	MOVQ        96(R15), R14
 	MOVQ        104(R15), AX
-	TESTQ       AX, AX
+	TESTQ       $0x00000001, 120(R15)
 	JEQ         sum3
 	LAST_ADD2_AVX2(Y15, Y0, Y1, Y13)
 	LAST_ADD2_AVX2(Y15, Y2, Y3, Y13)
@@ -4099,7 +4654,7 @@ tap3:
 	MOVQ        AX, 104(R15)
 
 sum3:
-	CMPQ       120(R15), $0x00
+	TESTQ      $0x00000002, 120(R15)
 	JEQ        linear3
 	VXORPS     Y15, Y15, Y15
 	LAST_RELU2_AVX2(Y15, Y0, Y1)
@@ -4108,7 +4663,7 @@ sum3:
 
 linear3:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store3
 	LAST_ADD2_AVX2(Y15, Y0, Y1, Y13)
 	LAST_ADD2_AVX2(Y15, Y2, Y3, Y13)
@@ -4127,6 +4682,21 @@ store3:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile3
+	DECQ       136(R15)
+	JEQ        end3
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile3
+
+end3:
 	VZEROUPPER
 	RET
 
@@ -4143,12 +4713,12 @@ tile2:
 	VMOVAPS Y0, Y2
 	VMOVAPS Y1, Y3
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap2:
 	LEAQ        24(R14), CX
-	MOVQ        CX, 144(R15)
+	MOVQ        CX, 184(R15)
 	MOVQ        (R15), CX
 	MOVQ        8(R15), R15
 	LAST_POINTER(AX, CX, 8)
@@ -4165,19 +4735,19 @@ tap2:
 	VMASKMOVPS  32(BX), Y13, Y14
 	VFMADD231PS Y14, Y15, Y3
 	MOVQ        t+0(FP), R15
-	MOVQ        144(R15), R14
-	DECQ        136(R15)
+	MOVQ        184(R15), R14
+	DECQ        176(R15)
 	JNE         tap2
 	MOVQ        96(R15), R14
 	MOVQ        104(R15), AX
-	TESTQ       AX, AX
+	TESTQ       $0x00000001, 120(R15)
 	JEQ         sum2
 	LAST_ADD2_AVX2(Y15, Y0, Y1, Y13)
 	LAST_ADD2_AVX2(Y15, Y2, Y3, Y13)
 	MOVQ        AX, 104(R15)
 
 sum2:
-	CMPQ       120(R15), $0x00
+	TESTQ      $0x00000002, 120(R15)
 	JEQ        linear2
 	VXORPS     Y15, Y15, Y15
 	LAST_RELU2_AVX2(Y15, Y0, Y1)
@@ -4185,7 +4755,7 @@ sum2:
 
 linear2:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store2
 	LAST_ADD2_AVX2(Y15, Y0, Y1, Y13)
 	LAST_ADD2_AVX2(Y15, Y2, Y3, Y13)
@@ -4202,6 +4772,21 @@ store2:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile2
+	DECQ       136(R15)
+	JEQ        end2
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile2
+
+end2:
 	VZEROUPPER
 	RET
 
@@ -4214,12 +4799,12 @@ tile1:
 	VMOVUPS (R14), Y0
 	VMOVUPS 32(R14), Y1
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap1:
 	LEAQ        16(R14), BX
-	MOVQ        BX, 144(R15)
+	MOVQ        BX, 184(R15)
 	MOVQ        (R15), BX
 	MOVQ        8(R15), R15
 	LAST_POINTER(AX, BX, 8)
@@ -4232,25 +4817,25 @@ tap1:
 	VMASKMOVPS  32(AX), Y13, Y14
 	VFMADD231PS Y14, Y15, Y1
 	MOVQ        t+0(FP), R15
-	MOVQ        144(R15), R14
-	DECQ        136(R15)
+	MOVQ        184(R15), R14
+	DECQ        176(R15)
 	JNE         tap1
 	MOVQ        96(R15), R14
 	MOVQ        104(R15), AX
-	TESTQ       AX, AX
+	TESTQ       $0x00000001, 120(R15)
 	JEQ         sum1
 	LAST_ADD2_AVX2(Y15, Y0, Y1, Y13)
 	MOVQ        AX, 104(R15)
 
 sum1:
-	CMPQ       120(R15), $0x00
+	TESTQ      $0x00000002, 120(R15)
 	JEQ        linear1
 	VXORPS     Y15, Y15, Y15
 	LAST_RELU2_AVX2(Y15, Y0, Y1)
 
 linear1:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store1
 	LAST_ADD2_AVX2(Y15, Y0, Y1, Y13)
 	MOVQ       AX, 112(R15)
@@ -4265,6 +4850,21 @@ store1:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile1
+	DECQ       136(R15)
+	JEQ        end1
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile1
+
+end1:
 	VZEROUPPER
 	RET
 
@@ -4293,12 +4893,12 @@ tile4:
 	VMOVAPS Y1, Y10
 	VMOVAPS Y2, Y11
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap4:
 	LEAQ        40(R14), SI
-	MOVQ        SI, 144(R15)
+	MOVQ        SI, 184(R15)
 	MOVQ        (R15), SI
 	MOVQ        8(R15), R15
 	LAST_POINTER(AX, SI, 8)
@@ -4328,12 +4928,12 @@ tap4:
 	VMASKMOVPS  64(DX), Y13, Y14
 	VFMADD231PS Y14, Y15, Y11
 	MOVQ        t+0(FP), R15
-	MOVQ        144(R15), R14
-	DECQ        136(R15)
+	MOVQ        184(R15), R14
+	DECQ        176(R15)
 	JNE         tap4
 	MOVQ        96(R15), R14
 	MOVQ        104(R15), AX
-	TESTQ       AX, AX
+	TESTQ       $0x00000001, 120(R15)
 	JEQ         sum4
 	LAST_ADD3_AVX2(Y15, Y0, Y1, Y2, Y13)
 	LAST_ADD3_AVX2(Y15, Y3, Y4, Y5, Y13)
@@ -4342,7 +4942,7 @@ tap4:
 	MOVQ        AX, 104(R15)
 
 sum4:
-	CMPQ       120(R15), $0x00
+	TESTQ      $0x00000002, 120(R15)
 	JEQ        linear4
 	VXORPS     Y15, Y15, Y15
 	LAST_RELU3_AVX2(Y15, Y0, Y1, Y2)
@@ -4352,7 +4952,7 @@ sum4:
 
 linear4:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store4
 	LAST_ADD3_AVX2(Y15, Y0, Y1, Y2, Y13)
 	LAST_ADD3_AVX2(Y15, Y3, Y4, Y5, Y13)
@@ -4373,6 +4973,21 @@ store4:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile4
+	DECQ       136(R15)
+	JEQ        end4
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile4
+
+end4:
 	VZEROUPPER
 	RET
 
@@ -4394,12 +5009,12 @@ tile3:
 	VMOVAPS Y1, Y7
 	VMOVAPS Y2, Y8
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap3:
 	LEAQ        32(R14), DX
-	MOVQ        DX, 144(R15)
+	MOVQ        DX, 184(R15)
 	MOVQ        (R15), DX
 	MOVQ        8(R15), R15
 	LAST_POINTER(AX, DX, 8)
@@ -4424,12 +5039,12 @@ tap3:
 	VMASKMOVPS  64(CX), Y13, Y14
 	VFMADD231PS Y14, Y15, Y8
 	MOVQ        t+0(FP), R15
-	MOVQ        144(R15), R14
-	DECQ        136(R15)
+	MOVQ        184(R15), R14
+	DECQ        176(R15)
 	JNE         tap3
 	MOVQ        96(R15), R14
 	MOVQ        104(R15), AX
-	TESTQ       AX, AX
+	TESTQ       $0x00000001, 120(R15)
 	JEQ         sum3
 	LAST_ADD3_AVX2(Y15, Y0, Y1, Y2, Y13)
 	LAST_ADD3_AVX2(Y15, Y3, Y4, Y5, Y13)
@@ -4437,7 +5052,7 @@ tap3:
 	MOVQ        AX, 104(R15)
 
 sum3:
-	CMPQ       120(R15), $0x00
+	TESTQ      $0x00000002, 120(R15)
 	JEQ        linear3
 	VXORPS     Y15, Y15, Y15
 	LAST_RELU3_AVX2(Y15, Y0, Y1, Y2)
@@ -4446,7 +5061,7 @@ sum3:
 
 linear3:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store3
 	LAST_ADD3_AVX2(Y15, Y0, Y1, Y2, Y13)
 	LAST_ADD3_AVX2(Y15, Y3, Y4, Y5, Y13)
@@ -4465,6 +5080,21 @@ store3:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile3
+	DECQ       136(R15)
+	JEQ        end3
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile3
+
+end3:
 	VZEROUPPER
 	RET
 
@@ -4483,12 +5113,12 @@ tile2:
 	VMOVAPS Y1, Y4
 	VMOVAPS Y2, Y5
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap2:
 	LEAQ        24(R14), CX
-	MOVQ        CX, 144(R15)
+	MOVQ        CX, 184(R15)
 	MOVQ        (R15), CX
 	MOVQ        8(R15), R15
 	LAST_POINTER(AX, CX, 8)
@@ -4508,19 +5138,19 @@ tap2:
 	VMASKMOVPS  64(BX), Y13, Y14
 	VFMADD231PS Y14, Y15, Y5
 	MOVQ        t+0(FP), R15
-	MOVQ        144(R15), R14
-	DECQ        136(R15)
+	MOVQ        184(R15), R14
+	DECQ        176(R15)
 	JNE         tap2
 	MOVQ        96(R15), R14
 	MOVQ        104(R15), AX
-	TESTQ       AX, AX
+	TESTQ       $0x00000001, 120(R15)
 	JEQ         sum2
 	LAST_ADD3_AVX2(Y15, Y0, Y1, Y2, Y13)
 	LAST_ADD3_AVX2(Y15, Y3, Y4, Y5, Y13)
 	MOVQ        AX, 104(R15)
 
 sum2:
-	CMPQ       120(R15), $0x00
+	TESTQ      $0x00000002, 120(R15)
 	JEQ        linear2
 	VXORPS     Y15, Y15, Y15
 	LAST_RELU3_AVX2(Y15, Y0, Y1, Y2)
@@ -4528,7 +5158,7 @@ sum2:
 
 linear2:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store2
 	LAST_ADD3_AVX2(Y15, Y0, Y1, Y2, Y13)
 	LAST_ADD3_AVX2(Y15, Y3, Y4, Y5, Y13)
@@ -4545,6 +5175,21 @@ store2:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile2
+	DECQ       136(R15)
+	JEQ        end2
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile2
+
+end2:
 	VZEROUPPER
 	RET
 
@@ -4558,12 +5203,12 @@ tile1:
 	VMOVUPS 32(R14), Y1
 	VMOVUPS 64(R14), Y2
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap1:
 	LEAQ        16(R14), BX
-	MOVQ        BX, 144(R15)
+	MOVQ        BX, 184(R15)
 	MOVQ        (R15), BX
 	MOVQ        8(R15), R15
 	LAST_POINTER(AX, BX, 8)
@@ -4578,25 +5223,25 @@ tap1:
 	VMASKMOVPS  64(AX), Y13, Y14
 	VFMADD231PS Y14, Y15, Y2
 	MOVQ        t+0(FP), R15
-	MOVQ        144(R15), R14
-	DECQ        136(R15)
+	MOVQ        184(R15), R14
+	DECQ        176(R15)
 	JNE         tap1
 	MOVQ        96(R15), R14
 	MOVQ        104(R15), AX
-	TESTQ       AX, AX
+	TESTQ       $0x00000001, 120(R15)
 	JEQ         sum1
 	LAST_ADD3_AVX2(Y15, Y0, Y1, Y2, Y13)
 	MOVQ        AX, 104(R15)
 
 sum1:
-	CMPQ       120(R15), $0x00
+	TESTQ      $0x00000002, 120(R15)
 	JEQ        linear1
 	VXORPS     Y15, Y15, Y15
 	LAST_RELU3_AVX2(Y15, Y0, Y1, Y2)
 
 linear1:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store1
 	LAST_ADD3_AVX2(Y15, Y0, Y1, Y2, Y13)
 	MOVQ       AX, 112(R15)
@@ -4611,6 +5256,21 @@ store1:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile1
+	DECQ       136(R15)
+	JEQ        end1
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile1
+
+end1:
 	VZEROUPPER
 	RET
 
@@ -4638,12 +5298,12 @@ tile12:
 	VMOVAPS Z0, Z10
 	VMOVAPS Z0, Z11
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap12:
 	LEAQ       104(R14), BP
-	MOVQ       BP, 144(R15)
+	MOVQ       BP, 184(R15)
 	MOVQ       (R15), BP
 	MOVQ       8(R15), R15
 	MOVQ       t+0(FP), AX
@@ -4687,12 +5347,12 @@ k12:
 	INCQ             R14
 	JNE              k12
 	MOVQ             t+0(FP), R15
-	MOVQ             144(R15), R14
-	DECQ             136(R15)
+	MOVQ             184(R15), R14
+	DECQ             176(R15)
 	JNE              tap12
 	MOVQ             96(R15), R14
 	MOVQ             104(R15), AX
-	TESTQ            AX, AX
+	TESTQ            $0x00000001, 120(R15)
 	JEQ              sum12
 	LAST_ADD1_AVX512(Z0)
 	LAST_ADD1_AVX512(Z1)
@@ -4709,7 +5369,7 @@ k12:
 	MOVQ             AX, 104(R15)
 
 sum12:
-	CMPQ       120(R15), $0x00
+	TESTQ      $0x00000002, 120(R15)
 	JEQ        linear12
 	VPXORD     Z31, Z31, Z31
 	VMAXPS     Z0, Z31, Z0
@@ -4727,7 +5387,7 @@ sum12:
 
 linear12:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store12
 	LAST_ADD1_AVX512(Z0)
 	LAST_ADD1_AVX512(Z1)
@@ -4764,6 +5424,21 @@ store12:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile12
+	DECQ       136(R15)
+	JEQ        end12
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile12
+
+end12:
 	VZEROUPPER
 	RET
 
@@ -4786,12 +5461,12 @@ tile11:
 	VMOVAPS Z0, Z9
 	VMOVAPS Z0, Z10
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap11:
 	LEAQ       96(R14), R13
-	MOVQ       R13, 144(R15)
+	MOVQ       R13, 184(R15)
 	MOVQ       (R15), R13
 	MOVQ       8(R15), R15
 	MOVQ       t+0(FP), AX
@@ -4833,12 +5508,12 @@ k11:
 	INCQ             R14
 	JNE              k11
 	MOVQ             t+0(FP), R15
-	MOVQ             144(R15), R14
-	DECQ             136(R15)
+	MOVQ             184(R15), R14
+	DECQ             176(R15)
 	JNE              tap11
 	MOVQ             96(R15), R14
 	MOVQ             104(R15), AX
-	TESTQ            AX, AX
+	TESTQ            $0x00000001, 120(R15)
 	JEQ              sum11
 	LAST_ADD1_AVX512(Z0)
 	LAST_ADD1_AVX512(Z1)
@@ -4854,7 +5529,7 @@ k11:
 	MOVQ             AX, 104(R15)
 
 sum11:
-	CMPQ       120(R15), $0x00
+	TESTQ      $0x00000002, 120(R15)
 	JEQ        linear11
 	VPXORD     Z31, Z31, Z31
 	VMAXPS     Z0, Z31, Z0
@@ -4871,7 +5546,7 @@ sum11:
 
 linear11:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store11
 	LAST_ADD1_AVX512(Z0)
 	LAST_ADD1_AVX512(Z1)
@@ -4906,6 +5581,21 @@ store11:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile11
+	DECQ       136(R15)
+	JEQ        end11
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile11
+
+end11:
 	VZEROUPPER
 	RET
 
@@ -4927,12 +5617,12 @@ tile10:
 	VMOVAPS Z0, Z8
 	VMOVAPS Z0, Z9
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap10:
 	LEAQ       88(R14), R12
-	MOVQ       R12, 144(R15)
+	MOVQ       R12, 184(R15)
 	MOVQ       (R15), R12
 	MOVQ       8(R15), R15
 	MOVQ       t+0(FP), AX
@@ -4972,12 +5662,12 @@ k10:
 	INCQ             R14
 	JNE              k10
 	MOVQ             t+0(FP), R15
-	MOVQ             144(R15), R14
-	DECQ             136(R15)
+	MOVQ             184(R15), R14
+	DECQ             176(R15)
 	JNE              tap10
 	MOVQ             96(R15), R14
 	MOVQ             104(R15), AX
-	TESTQ            AX, AX
+	TESTQ            $0x00000001, 120(R15)
 	JEQ              sum10
 	LAST_ADD1_AVX512(Z0)
 	LAST_ADD1_AVX512(Z1)
@@ -4992,7 +5682,7 @@ k10:
 	MOVQ             AX, 104(R15)
 
 sum10:
-	CMPQ       120(R15), $0x00
+	TESTQ      $0x00000002, 120(R15)
 	JEQ        linear10
 	VPXORD     Z31, Z31, Z31
 	VMAXPS     Z0, Z31, Z0
@@ -5008,7 +5698,7 @@ sum10:
 
 linear10:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store10
 	LAST_ADD1_AVX512(Z0)
 	LAST_ADD1_AVX512(Z1)
@@ -5041,6 +5731,21 @@ store10:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile10
+	DECQ       136(R15)
+	JEQ        end10
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile10
+
+end10:
 	VZEROUPPER
 	RET
 
@@ -5061,12 +5766,12 @@ tile9:
 	VMOVAPS Z0, Z7
 	VMOVAPS Z0, Z8
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap9:
 	LEAQ       80(R14), R11
-	MOVQ       R11, 144(R15)
+	MOVQ       R11, 184(R15)
 	MOVQ       (R15), R11
 	MOVQ       8(R15), R15
 	MOVQ       t+0(FP), AX
@@ -5104,12 +5809,12 @@ k9:
 	INCQ             R14
 	JNE              k9
 	MOVQ             t+0(FP), R15
-	MOVQ             144(R15), R14
-	DECQ             136(R15)
+	MOVQ             184(R15), R14
+	DECQ             176(R15)
 	JNE              tap9
 	MOVQ             96(R15), R14
 	MOVQ             104(R15), AX
-	TESTQ            AX, AX
+	TESTQ            $0x00000001, 120(R15)
 	JEQ              sum9
 	LAST_ADD1_AVX512(Z0)
 	LAST_ADD1_AVX512(Z1)
@@ -5123,7 +5828,7 @@ k9:
 	MOVQ             AX, 104(R15)
 
 sum9:
-	CMPQ       120(R15), $0x00
+	TESTQ      $0x00000002, 120(R15)
 	JEQ        linear9
 	VPXORD     Z31, Z31, Z31
 	VMAXPS     Z0, Z31, Z0
@@ -5138,7 +5843,7 @@ sum9:
 
 linear9:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store9
 	LAST_ADD1_AVX512(Z0)
 	LAST_ADD1_AVX512(Z1)
@@ -5169,6 +5874,21 @@ store9:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile9
+	DECQ       136(R15)
+	JEQ        end9
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile9
+
+end9:
 	VZEROUPPER
 	RET
 
@@ -5188,12 +5908,12 @@ tile8:
 	VMOVAPS Z0, Z6
 	VMOVAPS Z0, Z7
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap8:
 	LEAQ       72(R14), R10
-	MOVQ       R10, 144(R15)
+	MOVQ       R10, 184(R15)
 	MOVQ       (R15), R10
 	MOVQ       8(R15), R15
 	MOVQ       t+0(FP), AX
@@ -5229,12 +5949,12 @@ k8:
 	INCQ             R14
 	JNE              k8
 	MOVQ             t+0(FP), R15
-	MOVQ             144(R15), R14
-	DECQ             136(R15)
+	MOVQ             184(R15), R14
+	DECQ             176(R15)
 	JNE              tap8
 	MOVQ             96(R15), R14
 	MOVQ             104(R15), AX
-	TESTQ            AX, AX
+	TESTQ            $0x00000001, 120(R15)
 	JEQ              sum8
 	LAST_ADD1_AVX512(Z0)
 	LAST_ADD1_AVX512(Z1)
@@ -5247,7 +5967,7 @@ k8:
 	MOVQ             AX, 104(R15)
 
 sum8:
-	CMPQ       120(R15), $0x00
+	TESTQ      $0x00000002, 120(R15)
 	JEQ        linear8
 	VPXORD     Z31, Z31, Z31
 	VMAXPS     Z0, Z31, Z0
@@ -5261,7 +5981,7 @@ sum8:
 
 linear8:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store8
 	LAST_ADD1_AVX512(Z0)
 	LAST_ADD1_AVX512(Z1)
@@ -5290,6 +6010,21 @@ store8:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile8
+	DECQ       136(R15)
+	JEQ        end8
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile8
+
+end8:
 	VZEROUPPER
 	RET
 
@@ -5308,12 +6043,12 @@ tile7:
 	VMOVAPS Z0, Z5
 	VMOVAPS Z0, Z6
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap7:
 	LEAQ       64(R14), R9
-	MOVQ       R9, 144(R15)
+	MOVQ       R9, 184(R15)
 	MOVQ       (R15), R9
 	MOVQ       8(R15), R15
 	MOVQ       t+0(FP), AX
@@ -5347,12 +6082,12 @@ k7:
 	INCQ             R14
 	JNE              k7
 	MOVQ             t+0(FP), R15
-	MOVQ             144(R15), R14
-	DECQ             136(R15)
+	MOVQ             184(R15), R14
+	DECQ             176(R15)
 	JNE              tap7
 	MOVQ             96(R15), R14
 	MOVQ             104(R15), AX
-	TESTQ            AX, AX
+	TESTQ            $0x00000001, 120(R15)
 	JEQ              sum7
 	LAST_ADD1_AVX512(Z0)
 	LAST_ADD1_AVX512(Z1)
@@ -5364,7 +6099,7 @@ k7:
 	MOVQ             AX, 104(R15)
 
 sum7:
-	CMPQ       120(R15), $0x00
+	TESTQ      $0x00000002, 120(R15)
 	JEQ        linear7
 	VPXORD     Z31, Z31, Z31
 	VMAXPS     Z0, Z31, Z0
@@ -5377,7 +6112,7 @@ sum7:
 
 linear7:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store7
 	LAST_ADD1_AVX512(Z0)
 	LAST_ADD1_AVX512(Z1)
@@ -5404,6 +6139,21 @@ store7:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile7
+	DECQ       136(R15)
+	JEQ        end7
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile7
+
+end7:
 	VZEROUPPER
 	RET
 
@@ -5421,12 +6171,12 @@ tile6:
 	VMOVAPS Z0, Z4
 	VMOVAPS Z0, Z5
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap6:
 	LEAQ       56(R14), R8
-	MOVQ       R8, 144(R15)
+	MOVQ       R8, 184(R15)
 	MOVQ       (R15), R8
 	MOVQ       8(R15), R15
 	MOVQ       t+0(FP), AX
@@ -5458,12 +6208,12 @@ k6:
 	INCQ             R14
 	JNE              k6
 	MOVQ             t+0(FP), R15
-	MOVQ             144(R15), R14
-	DECQ             136(R15)
+	MOVQ             184(R15), R14
+	DECQ             176(R15)
 	JNE              tap6
 	MOVQ             96(R15), R14
 	MOVQ             104(R15), AX
-	TESTQ            AX, AX
+	TESTQ            $0x00000001, 120(R15)
 	JEQ              sum6
 	LAST_ADD1_AVX512(Z0)
 	LAST_ADD1_AVX512(Z1)
@@ -5474,7 +6224,7 @@ k6:
 	MOVQ             AX, 104(R15)
 
 sum6:
-	CMPQ       120(R15), $0x00
+	TESTQ      $0x00000002, 120(R15)
 	JEQ        linear6
 	VPXORD     Z31, Z31, Z31
 	VMAXPS     Z0, Z31, Z0
@@ -5486,7 +6236,7 @@ sum6:
 
 linear6:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store6
 	LAST_ADD1_AVX512(Z0)
 	LAST_ADD1_AVX512(Z1)
@@ -5511,6 +6261,21 @@ store6:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile6
+	DECQ       136(R15)
+	JEQ        end6
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile6
+
+end6:
 	VZEROUPPER
 	RET
 
@@ -5527,12 +6292,12 @@ tile5:
 	VMOVAPS Z0, Z3
 	VMOVAPS Z0, Z4
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap5:
 	LEAQ       48(R14), DI
-	MOVQ       DI, 144(R15)
+	MOVQ       DI, 184(R15)
 	MOVQ       (R15), DI
 	MOVQ       8(R15), R15
 	MOVQ       t+0(FP), AX
@@ -5562,12 +6327,12 @@ k5:
 	INCQ             R14
 	JNE              k5
 	MOVQ             t+0(FP), R15
-	MOVQ             144(R15), R14
-	DECQ             136(R15)
+	MOVQ             184(R15), R14
+	DECQ             176(R15)
 	JNE              tap5
 	MOVQ             96(R15), R14
 	MOVQ             104(R15), AX
-	TESTQ            AX, AX
+	TESTQ            $0x00000001, 120(R15)
 	JEQ              sum5
 	LAST_ADD1_AVX512(Z0)
 	LAST_ADD1_AVX512(Z1)
@@ -5577,7 +6342,7 @@ k5:
 	MOVQ             AX, 104(R15)
 
 sum5:
-	CMPQ       120(R15), $0x00
+	TESTQ      $0x00000002, 120(R15)
 	JEQ        linear5
 	VPXORD     Z31, Z31, Z31
 	VMAXPS     Z0, Z31, Z0
@@ -5588,7 +6353,7 @@ sum5:
 
 linear5:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store5
 	LAST_ADD1_AVX512(Z0)
 	LAST_ADD1_AVX512(Z1)
@@ -5611,6 +6376,21 @@ store5:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile5
+	DECQ       136(R15)
+	JEQ        end5
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile5
+
+end5:
 	VZEROUPPER
 	RET
 
@@ -5626,12 +6406,12 @@ tile4:
 	VMOVAPS Z0, Z2
 	VMOVAPS Z0, Z3
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap4:
 	LEAQ       40(R14), SI
-	MOVQ       SI, 144(R15)
+	MOVQ       SI, 184(R15)
 	MOVQ       (R15), SI
 	MOVQ       8(R15), R15
 	MOVQ       t+0(FP), AX
@@ -5659,12 +6439,12 @@ k4:
 	INCQ             R14
 	JNE              k4
 	MOVQ             t+0(FP), R15
-	MOVQ             144(R15), R14
-	DECQ             136(R15)
+	MOVQ             184(R15), R14
+	DECQ             176(R15)
 	JNE              tap4
 	MOVQ             96(R15), R14
 	MOVQ             104(R15), AX
-	TESTQ            AX, AX
+	TESTQ            $0x00000001, 120(R15)
 	JEQ              sum4
 	LAST_ADD1_AVX512(Z0)
 	LAST_ADD1_AVX512(Z1)
@@ -5673,7 +6453,7 @@ k4:
 	MOVQ             AX, 104(R15)
 
 sum4:
-	CMPQ       120(R15), $0x00
+	TESTQ      $0x00000002, 120(R15)
 	JEQ        linear4
 	VPXORD     Z31, Z31, Z31
 	VMAXPS     Z0, Z31, Z0
@@ -5683,7 +6463,7 @@ sum4:
 
 linear4:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store4
 	LAST_ADD1_AVX512(Z0)
 	LAST_ADD1_AVX512(Z1)
@@ -5704,6 +6484,21 @@ store4:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile4
+	DECQ       136(R15)
+	JEQ        end4
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile4
+
+end4:
 	VZEROUPPER
 	RET
 
@@ -5718,12 +6513,12 @@ tile3:
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap3:
 	LEAQ       32(R14), DX
-	MOVQ       DX, 144(R15)
+	MOVQ       DX, 184(R15)
 	MOVQ       (R15), DX
 	MOVQ       8(R15), R15
 	MOVQ       t+0(FP), AX
@@ -5749,12 +6544,12 @@ k3:
 	INCQ             R14
 	JNE              k3
 	MOVQ             t+0(FP), R15
-	MOVQ             144(R15), R14
-	DECQ             136(R15)
+	MOVQ             184(R15), R14
+	DECQ             176(R15)
 	JNE              tap3
 	MOVQ             96(R15), R14
 	MOVQ             104(R15), AX
-	TESTQ            AX, AX
+	TESTQ            $0x00000001, 120(R15)
 	JEQ              sum3
 	LAST_ADD1_AVX512(Z0)
 	LAST_ADD1_AVX512(Z1)
@@ -5762,7 +6557,7 @@ k3:
 	MOVQ             AX, 104(R15)
 
 sum3:
-	CMPQ       120(R15), $0x00
+	TESTQ      $0x00000002, 120(R15)
 	JEQ        linear3
 	VPXORD     Z31, Z31, Z31
 	VMAXPS     Z0, Z31, Z0
@@ -5771,7 +6566,7 @@ sum3:
 
 linear3:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store3
 	LAST_ADD1_AVX512(Z0)
 	LAST_ADD1_AVX512(Z1)
@@ -5790,6 +6585,21 @@ store3:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile3
+	DECQ       136(R15)
+	JEQ        end3
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile3
+
+end3:
 	VZEROUPPER
 	RET
 
@@ -5803,12 +6613,12 @@ tile2:
 	VMOVUPS (R14), Z0
 	VMOVAPS Z0, Z1
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap2:
 	LEAQ       24(R14), CX
-	MOVQ       CX, 144(R15)
+	MOVQ       CX, 184(R15)
 	MOVQ       (R15), CX
 	MOVQ       8(R15), R15
 	MOVQ       t+0(FP), AX
@@ -5832,19 +6642,19 @@ k2:
 	INCQ             R14
 	JNE              k2
 	MOVQ             t+0(FP), R15
-	MOVQ             144(R15), R14
-	DECQ             136(R15)
+	MOVQ             184(R15), R14
+	DECQ             176(R15)
 	JNE              tap2
 	MOVQ             96(R15), R14
 	MOVQ             104(R15), AX
-	TESTQ            AX, AX
+	TESTQ            $0x00000001, 120(R15)
 	JEQ              sum2
 	LAST_ADD1_AVX512(Z0)
 	LAST_ADD1_AVX512(Z1)
 	MOVQ             AX, 104(R15)
 
 sum2:
-	CMPQ       120(R15), $0x00
+	TESTQ      $0x00000002, 120(R15)
 	JEQ        linear2
 	VPXORD     Z31, Z31, Z31
 	VMAXPS     Z0, Z31, Z0
@@ -5852,7 +6662,7 @@ sum2:
 
 linear2:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store2
 	LAST_ADD1_AVX512(Z0)
 	LAST_ADD1_AVX512(Z1)
@@ -5869,6 +6679,21 @@ store2:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile2
+	DECQ       136(R15)
+	JEQ        end2
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile2
+
+end2:
 	VZEROUPPER
 	RET
 
@@ -5879,12 +6704,12 @@ tile1:
 	MOVQ    80(R15), R14
 	VMOVUPS (R14), Z0
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap1:
 	LEAQ       16(R14), BX
-	MOVQ       BX, 144(R15)
+	MOVQ       BX, 184(R15)
 	MOVQ       (R15), BX
 	MOVQ       8(R15), R15
 	MOVQ       t+0(FP), AX
@@ -5906,25 +6731,25 @@ k1:
 	INCQ             R14
 	JNE              k1
 	MOVQ             t+0(FP), R15
-	MOVQ             144(R15), R14
-	DECQ             136(R15)
+	MOVQ             184(R15), R14
+	DECQ             176(R15)
 	JNE              tap1
 	MOVQ             96(R15), R14
 	MOVQ             104(R15), AX
-	TESTQ            AX, AX
+	TESTQ            $0x00000001, 120(R15)
 	JEQ              sum1
 	LAST_ADD1_AVX512(Z0)
 	MOVQ             AX, 104(R15)
 
 sum1:
-	CMPQ       120(R15), $0x00
+	TESTQ      $0x00000002, 120(R15)
 	JEQ        linear1
 	VPXORD     Z31, Z31, Z31
 	VMAXPS     Z0, Z31, Z0
 
 linear1:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store1
 	LAST_ADD1_AVX512(Z0)
 	MOVQ       AX, 112(R15)
@@ -5939,6 +6764,21 @@ store1:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile1
+	DECQ       136(R15)
+	JEQ        end1
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile1
+
+end1:
 	VZEROUPPER
 	RET
 
@@ -5978,12 +6818,12 @@ tile12:
 	VMOVAPS Z0, Z22
 	VMOVAPS Z1, Z23
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap12:
 	LEAQ       104(R14), BP
-	MOVQ       BP, 144(R15)
+	MOVQ       BP, 184(R15)
 	MOVQ       (R15), BP
 	MOVQ       8(R15), R15
 	MOVQ       t+0(FP), AX
@@ -6030,12 +6870,12 @@ k12:
 	INCQ         R14
 	JNE          k12
 	MOVQ         t+0(FP), R15
-	MOVQ         144(R15), R14
-	DECQ         136(R15)
+	MOVQ         184(R15), R14
+	DECQ         176(R15)
 	JNE          tap12
 	MOVQ         96(R15), R14
 	MOVQ         104(R15), AX
-	TESTQ        AX, AX
+	TESTQ        $0x00000001, 120(R15)
 	JEQ          sum12
 	LAST_ADD2_AVX512(Z0, Z1)
 	LAST_ADD2_AVX512(Z2, Z3)
@@ -6052,7 +6892,7 @@ k12:
 	MOVQ         AX, 104(R15)
 
 sum12:
-	CMPQ       120(R15), $0x00
+	TESTQ      $0x00000002, 120(R15)
 	JEQ        linear12
 	VPXORD     Z31, Z31, Z31
 	LAST_RELU2_AVX512(Z0, Z1)
@@ -6070,7 +6910,7 @@ sum12:
 
 linear12:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store12
 	LAST_ADD2_AVX512(Z0, Z1)
 	LAST_ADD2_AVX512(Z2, Z3)
@@ -6107,6 +6947,21 @@ store12:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile12
+	DECQ       136(R15)
+	JEQ        end12
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile12
+
+end12:
 	VZEROUPPER
 	RET
 
@@ -6140,12 +6995,12 @@ tile11:
 	VMOVAPS Z0, Z20
 	VMOVAPS Z1, Z21
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap11:
 	LEAQ       96(R14), R13
-	MOVQ       R13, 144(R15)
+	MOVQ       R13, 184(R15)
 	MOVQ       (R15), R13
 	MOVQ       8(R15), R15
 	MOVQ       t+0(FP), AX
@@ -6190,12 +7045,12 @@ k11:
 	INCQ         R14
 	JNE          k11
 	MOVQ         t+0(FP), R15
-	MOVQ         144(R15), R14
-	DECQ         136(R15)
+	MOVQ         184(R15), R14
+	DECQ         176(R15)
 	JNE          tap11
 	MOVQ         96(R15), R14
 	MOVQ         104(R15), AX
-	TESTQ        AX, AX
+	TESTQ        $0x00000001, 120(R15)
 	JEQ          sum11
 	LAST_ADD2_AVX512(Z0, Z1)
 	LAST_ADD2_AVX512(Z2, Z3)
@@ -6211,7 +7066,7 @@ k11:
 	MOVQ         AX, 104(R15)
 
 sum11:
-	CMPQ       120(R15), $0x00
+	TESTQ      $0x00000002, 120(R15)
 	JEQ        linear11
 	VPXORD     Z31, Z31, Z31
 	LAST_RELU2_AVX512(Z0, Z1)
@@ -6228,7 +7083,7 @@ sum11:
 
 linear11:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store11
 	LAST_ADD2_AVX512(Z0, Z1)
 	LAST_ADD2_AVX512(Z2, Z3)
@@ -6263,6 +7118,21 @@ store11:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile11
+	DECQ       136(R15)
+	JEQ        end11
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile11
+
+end11:
 	VZEROUPPER
 	RET
 
@@ -6294,12 +7164,12 @@ tile10:
 	VMOVAPS Z0, Z18
 	VMOVAPS Z1, Z19
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap10:
 	LEAQ       88(R14), R12
-	MOVQ       R12, 144(R15)
+	MOVQ       R12, 184(R15)
 	MOVQ       (R15), R12
 	MOVQ       8(R15), R15
 	MOVQ       t+0(FP), AX
@@ -6342,12 +7212,12 @@ k10:
 	INCQ         R14
 	JNE          k10
 	MOVQ         t+0(FP), R15
-	MOVQ         144(R15), R14
-	DECQ         136(R15)
+	MOVQ         184(R15), R14
+	DECQ         176(R15)
 	JNE          tap10
 	MOVQ         96(R15), R14
 	MOVQ         104(R15), AX
-	TESTQ        AX, AX
+	TESTQ        $0x00000001, 120(R15)
 	JEQ          sum10
 	LAST_ADD2_AVX512(Z0, Z1)
 	LAST_ADD2_AVX512(Z2, Z3)
@@ -6362,7 +7232,7 @@ k10:
 	MOVQ         AX, 104(R15)
 
 sum10:
-	CMPQ       120(R15), $0x00
+	TESTQ      $0x00000002, 120(R15)
 	JEQ        linear10
 	VPXORD     Z31, Z31, Z31
 	LAST_RELU2_AVX512(Z0, Z1)
@@ -6378,7 +7248,7 @@ sum10:
 
 linear10:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store10
 	LAST_ADD2_AVX512(Z0, Z1)
 	LAST_ADD2_AVX512(Z2, Z3)
@@ -6411,6 +7281,21 @@ store10:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile10
+	DECQ       136(R15)
+	JEQ        end10
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile10
+
+end10:
 	VZEROUPPER
 	RET
 
@@ -6440,12 +7325,12 @@ tile9:
 	VMOVAPS Z0, Z16
 	VMOVAPS Z1, Z17
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap9:
 	LEAQ       80(R14), R11
-	MOVQ       R11, 144(R15)
+	MOVQ       R11, 184(R15)
 	MOVQ       (R15), R11
 	MOVQ       8(R15), R15
 	MOVQ       t+0(FP), AX
@@ -6486,12 +7371,12 @@ k9:
 	INCQ         R14
 	JNE          k9
 	MOVQ         t+0(FP), R15
-	MOVQ         144(R15), R14
-	DECQ         136(R15)
+	MOVQ         184(R15), R14
+	DECQ         176(R15)
 	JNE          tap9
 	MOVQ         96(R15), R14
 	MOVQ         104(R15), AX
-	TESTQ        AX, AX
+	TESTQ        $0x00000001, 120(R15)
 	JEQ          sum9
 	LAST_ADD2_AVX512(Z0, Z1)
 	LAST_ADD2_AVX512(Z2, Z3)
@@ -6505,7 +7390,7 @@ k9:
 	MOVQ         AX, 104(R15)
 
 sum9:
-	CMPQ       120(R15), $0x00
+	TESTQ      $0x00000002, 120(R15)
 	JEQ        linear9
 	VPXORD     Z31, Z31, Z31
 	LAST_RELU2_AVX512(Z0, Z1)
@@ -6520,7 +7405,7 @@ sum9:
 
 linear9:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store9
 	LAST_ADD2_AVX512(Z0, Z1)
 	LAST_ADD2_AVX512(Z2, Z3)
@@ -6551,6 +7436,21 @@ store9:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile9
+	DECQ       136(R15)
+	JEQ        end9
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile9
+
+end9:
 	VZEROUPPER
 	RET
 
@@ -6578,12 +7478,12 @@ tile8:
 	VMOVAPS Z0, Z14
 	VMOVAPS Z1, Z15
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap8:
 	LEAQ       72(R14), R10
-	MOVQ       R10, 144(R15)
+	MOVQ       R10, 184(R15)
 	MOVQ       (R15), R10
 	MOVQ       8(R15), R15
 	MOVQ       t+0(FP), AX
@@ -6622,12 +7522,12 @@ k8:
 	INCQ         R14
 	JNE          k8
 	MOVQ         t+0(FP), R15
-	MOVQ         144(R15), R14
-	DECQ         136(R15)
+	MOVQ         184(R15), R14
+	DECQ         176(R15)
 	JNE          tap8
 	MOVQ         96(R15), R14
 	MOVQ         104(R15), AX
-	TESTQ        AX, AX
+	TESTQ        $0x00000001, 120(R15)
 	JEQ          sum8
 	LAST_ADD2_AVX512(Z0, Z1)
 	LAST_ADD2_AVX512(Z2, Z3)
@@ -6640,7 +7540,7 @@ k8:
 	MOVQ         AX, 104(R15)
 
 sum8:
-	CMPQ       120(R15), $0x00
+	TESTQ      $0x00000002, 120(R15)
 	JEQ        linear8
 	VPXORD     Z31, Z31, Z31
 	LAST_RELU2_AVX512(Z0, Z1)
@@ -6654,7 +7554,7 @@ sum8:
 
 linear8:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store8
 	LAST_ADD2_AVX512(Z0, Z1)
 	LAST_ADD2_AVX512(Z2, Z3)
@@ -6683,6 +7583,21 @@ store8:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile8
+	DECQ       136(R15)
+	JEQ        end8
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile8
+
+end8:
 	VZEROUPPER
 	RET
 
@@ -6708,12 +7623,12 @@ tile7:
 	VMOVAPS Z0, Z12
 	VMOVAPS Z1, Z13
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap7:
 	LEAQ       64(R14), R9
-	MOVQ       R9, 144(R15)
+	MOVQ       R9, 184(R15)
 	MOVQ       (R15), R9
 	MOVQ       8(R15), R15
 	MOVQ       t+0(FP), AX
@@ -6750,12 +7665,12 @@ k7:
 	INCQ         R14
 	JNE          k7
 	MOVQ         t+0(FP), R15
-	MOVQ         144(R15), R14
-	DECQ         136(R15)
+	MOVQ         184(R15), R14
+	DECQ         176(R15)
 	JNE          tap7
 	MOVQ         96(R15), R14
 	MOVQ         104(R15), AX
-	TESTQ        AX, AX
+	TESTQ        $0x00000001, 120(R15)
 	JEQ          sum7
 	LAST_ADD2_AVX512(Z0, Z1)
 	LAST_ADD2_AVX512(Z2, Z3)
@@ -6767,7 +7682,7 @@ k7:
 	MOVQ         AX, 104(R15)
 
 sum7:
-	CMPQ       120(R15), $0x00
+	TESTQ      $0x00000002, 120(R15)
 	JEQ        linear7
 	VPXORD     Z31, Z31, Z31
 	LAST_RELU2_AVX512(Z0, Z1)
@@ -6780,7 +7695,7 @@ sum7:
 
 linear7:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store7
 	LAST_ADD2_AVX512(Z0, Z1)
 	LAST_ADD2_AVX512(Z2, Z3)
@@ -6807,6 +7722,21 @@ store7:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile7
+	DECQ       136(R15)
+	JEQ        end7
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile7
+
+end7:
 	VZEROUPPER
 	RET
 
@@ -6830,12 +7760,12 @@ tile6:
 	VMOVAPS Z0, Z10
 	VMOVAPS Z1, Z11
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap6:
 	LEAQ       56(R14), R8
-	MOVQ       R8, 144(R15)
+	MOVQ       R8, 184(R15)
 	MOVQ       (R15), R8
 	MOVQ       8(R15), R15
 	MOVQ       t+0(FP), AX
@@ -6870,12 +7800,12 @@ k6:
 	INCQ         R14
 	JNE          k6
 	MOVQ         t+0(FP), R15
-	MOVQ         144(R15), R14
-	DECQ         136(R15)
+	MOVQ         184(R15), R14
+	DECQ         176(R15)
 	JNE          tap6
 	MOVQ         96(R15), R14
 	MOVQ         104(R15), AX
-	TESTQ        AX, AX
+	TESTQ        $0x00000001, 120(R15)
 	JEQ          sum6
 	LAST_ADD2_AVX512(Z0, Z1)
 	LAST_ADD2_AVX512(Z2, Z3)
@@ -6886,7 +7816,7 @@ k6:
 	MOVQ         AX, 104(R15)
 
 sum6:
-	CMPQ       120(R15), $0x00
+	TESTQ      $0x00000002, 120(R15)
 	JEQ        linear6
 	VPXORD     Z31, Z31, Z31
 	LAST_RELU2_AVX512(Z0, Z1)
@@ -6898,7 +7828,7 @@ sum6:
 
 linear6:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store6
 	LAST_ADD2_AVX512(Z0, Z1)
 	LAST_ADD2_AVX512(Z2, Z3)
@@ -6923,6 +7853,21 @@ store6:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile6
+	DECQ       136(R15)
+	JEQ        end6
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile6
+
+end6:
 	VZEROUPPER
 	RET
 
@@ -6944,12 +7889,12 @@ tile5:
 	VMOVAPS Z0, Z8
 	VMOVAPS Z1, Z9
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap5:
 	LEAQ       48(R14), DI
-	MOVQ       DI, 144(R15)
+	MOVQ       DI, 184(R15)
 	MOVQ       (R15), DI
 	MOVQ       8(R15), R15
 	MOVQ       t+0(FP), AX
@@ -6982,12 +7927,12 @@ k5:
 	INCQ         R14
 	JNE          k5
 	MOVQ         t+0(FP), R15
-	MOVQ         144(R15), R14
-	DECQ         136(R15)
+	MOVQ         184(R15), R14
+	DECQ         176(R15)
 	JNE          tap5
 	MOVQ         96(R15), R14
 	MOVQ         104(R15), AX
-	TESTQ        AX, AX
+	TESTQ        $0x00000001, 120(R15)
 	JEQ          sum5
 	LAST_ADD2_AVX512(Z0, Z1)
 	LAST_ADD2_AVX512(Z2, Z3)
@@ -6997,7 +7942,7 @@ k5:
 	MOVQ         AX, 104(R15)
 
 sum5:
-	CMPQ       120(R15), $0x00
+	TESTQ      $0x00000002, 120(R15)
 	JEQ        linear5
 	VPXORD     Z31, Z31, Z31
 	LAST_RELU2_AVX512(Z0, Z1)
@@ -7008,7 +7953,7 @@ sum5:
 
 linear5:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store5
 	LAST_ADD2_AVX512(Z0, Z1)
 	LAST_ADD2_AVX512(Z2, Z3)
@@ -7031,6 +7976,21 @@ store5:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile5
+	DECQ       136(R15)
+	JEQ        end5
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile5
+
+end5:
 	VZEROUPPER
 	RET
 
@@ -7050,12 +8010,12 @@ tile4:
 	VMOVAPS Z0, Z6
 	VMOVAPS Z1, Z7
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap4:
 	LEAQ       40(R14), SI
-	MOVQ       SI, 144(R15)
+	MOVQ       SI, 184(R15)
 	MOVQ       (R15), SI
 	MOVQ       8(R15), R15
 	MOVQ       t+0(FP), AX
@@ -7086,12 +8046,12 @@ k4:
 	INCQ         R14
 	JNE          k4
 	MOVQ         t+0(FP), R15
-	MOVQ         144(R15), R14
-	DECQ         136(R15)
+	MOVQ         184(R15), R14
+	DECQ         176(R15)
 	JNE          tap4
 	MOVQ         96(R15), R14
 	MOVQ         104(R15), AX
-	TESTQ        AX, AX
+	TESTQ        $0x00000001, 120(R15)
 	JEQ          sum4
 	LAST_ADD2_AVX512(Z0, Z1)
 	LAST_ADD2_AVX512(Z2, Z3)
@@ -7100,7 +8060,7 @@ k4:
 	MOVQ         AX, 104(R15)
 
 sum4:
-	CMPQ       120(R15), $0x00
+	TESTQ      $0x00000002, 120(R15)
 	JEQ        linear4
 	VPXORD     Z31, Z31, Z31
 	LAST_RELU2_AVX512(Z0, Z1)
@@ -7110,7 +8070,7 @@ sum4:
 
 linear4:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store4
 	LAST_ADD2_AVX512(Z0, Z1)
 	LAST_ADD2_AVX512(Z2, Z3)
@@ -7131,6 +8091,21 @@ store4:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile4
+	DECQ       136(R15)
+	JEQ        end4
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile4
+
+end4:
 	VZEROUPPER
 	RET
 
@@ -7148,12 +8123,12 @@ tile3:
 	VMOVAPS Z0, Z4
 	VMOVAPS Z1, Z5
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap3:
 	LEAQ       32(R14), DX
-	MOVQ       DX, 144(R15)
+	MOVQ       DX, 184(R15)
 	MOVQ       (R15), DX
 	MOVQ       8(R15), R15
 	MOVQ       t+0(FP), AX
@@ -7182,12 +8157,12 @@ k3:
 	INCQ         R14
 	JNE          k3
 	MOVQ         t+0(FP), R15
-	MOVQ         144(R15), R14
-	DECQ         136(R15)
+	MOVQ         184(R15), R14
+	DECQ         176(R15)
 	JNE          tap3
 	MOVQ         96(R15), R14
 	MOVQ         104(R15), AX
-	TESTQ        AX, AX
+	TESTQ        $0x00000001, 120(R15)
 	JEQ          sum3
 	LAST_ADD2_AVX512(Z0, Z1)
 	LAST_ADD2_AVX512(Z2, Z3)
@@ -7195,7 +8170,7 @@ k3:
 	MOVQ         AX, 104(R15)
 
 sum3:
-	CMPQ       120(R15), $0x00
+	TESTQ      $0x00000002, 120(R15)
 	JEQ        linear3
 	VPXORD     Z31, Z31, Z31
 	LAST_RELU2_AVX512(Z0, Z1)
@@ -7204,7 +8179,7 @@ sum3:
 
 linear3:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store3
 	LAST_ADD2_AVX512(Z0, Z1)
 	LAST_ADD2_AVX512(Z2, Z3)
@@ -7223,6 +8198,21 @@ store3:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile3
+	DECQ       136(R15)
+	JEQ        end3
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile3
+
+end3:
 	VZEROUPPER
 	RET
 
@@ -7238,12 +8228,12 @@ tile2:
 	VMOVAPS Z0, Z2
 	VMOVAPS Z1, Z3
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap2:
 	LEAQ       24(R14), CX
-	MOVQ       CX, 144(R15)
+	MOVQ       CX, 184(R15)
 	MOVQ       (R15), CX
 	MOVQ       8(R15), R15
 	MOVQ       t+0(FP), AX
@@ -7270,19 +8260,19 @@ k2:
 	INCQ         R14
 	JNE          k2
 	MOVQ         t+0(FP), R15
-	MOVQ         144(R15), R14
-	DECQ         136(R15)
+	MOVQ         184(R15), R14
+	DECQ         176(R15)
 	JNE          tap2
 	MOVQ         96(R15), R14
 	MOVQ         104(R15), AX
-	TESTQ        AX, AX
+	TESTQ        $0x00000001, 120(R15)
 	JEQ          sum2
 	LAST_ADD2_AVX512(Z0, Z1)
 	LAST_ADD2_AVX512(Z2, Z3)
 	MOVQ         AX, 104(R15)
 
 sum2:
-	CMPQ       120(R15), $0x00
+	TESTQ      $0x00000002, 120(R15)
 	JEQ        linear2
 	VPXORD     Z31, Z31, Z31
 	LAST_RELU2_AVX512(Z0, Z1)
@@ -7290,7 +8280,7 @@ sum2:
 
 linear2:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store2
 	LAST_ADD2_AVX512(Z0, Z1)
 	LAST_ADD2_AVX512(Z2, Z3)
@@ -7307,6 +8297,21 @@ store2:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile2
+	DECQ       136(R15)
+	JEQ        end2
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile2
+
+end2:
 	VZEROUPPER
 	RET
 
@@ -7318,12 +8323,12 @@ tile1:
 	VMOVUPS (R14), Z0
 	VMOVUPS 64(R14), Z1
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap1:
 	LEAQ       16(R14), BX
-	MOVQ       BX, 144(R15)
+	MOVQ       BX, 184(R15)
 	MOVQ       (R15), BX
 	MOVQ       8(R15), R15
 	MOVQ       t+0(FP), AX
@@ -7348,25 +8353,25 @@ k1:
 	INCQ         R14
 	JNE          k1
 	MOVQ         t+0(FP), R15
-	MOVQ         144(R15), R14
-	DECQ         136(R15)
+	MOVQ         184(R15), R14
+	DECQ         176(R15)
 	JNE          tap1
 	MOVQ         96(R15), R14
 	MOVQ         104(R15), AX
-	TESTQ        AX, AX
+	TESTQ        $0x00000001, 120(R15)
 	JEQ          sum1
 	LAST_ADD2_AVX512(Z0, Z1)
 	MOVQ         AX, 104(R15)
 
 sum1:
-	CMPQ       120(R15), $0x00
+	TESTQ      $0x00000002, 120(R15)
 	JEQ        linear1
 	VPXORD     Z31, Z31, Z31
 	LAST_RELU2_AVX512(Z0, Z1)
 
 linear1:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store1
 	LAST_ADD2_AVX512(Z0, Z1)
 	MOVQ       AX, 112(R15)
@@ -7381,6 +8386,21 @@ store1:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile1
+	DECQ       136(R15)
+	JEQ        end1
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile1
+
+end1:
 	VZEROUPPER
 	RET
 
@@ -7420,12 +8440,12 @@ tile8:
 	VMOVAPS Z1, Z22
 	VMOVAPS Z2, Z23
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap8:
 	LEAQ       72(R14), R10
-	MOVQ       R10, 144(R15)
+	MOVQ       R10, 184(R15)
 	MOVQ       (R15), R10
 	MOVQ       8(R15), R15
 	MOVQ       t+0(FP), AX
@@ -7466,12 +8486,12 @@ k8:
 	INCQ         R14
 	JNE          k8
 	MOVQ         t+0(FP), R15
-	MOVQ         144(R15), R14
-	DECQ         136(R15)
+	MOVQ         184(R15), R14
+	DECQ         176(R15)
 	JNE          tap8
 	MOVQ         96(R15), R14
 	MOVQ         104(R15), AX
-	TESTQ        AX, AX
+	TESTQ        $0x00000001, 120(R15)
 	JEQ          sum8
 	LAST_ADD3_AVX512(Z0, Z1, Z2)
 	LAST_ADD3_AVX512(Z3, Z4, Z5)
@@ -7484,7 +8504,7 @@ k8:
 	MOVQ         AX, 104(R15)
 
 sum8:
-	CMPQ       120(R15), $0x00
+	TESTQ      $0x00000002, 120(R15)
 	JEQ        linear8
 	VPXORD     Z31, Z31, Z31
 	LAST_RELU3_AVX512(Z0, Z1, Z2)
@@ -7498,7 +8518,7 @@ sum8:
 
 linear8:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store8
 	LAST_ADD3_AVX512(Z0, Z1, Z2)
 	LAST_ADD3_AVX512(Z3, Z4, Z5)
@@ -7527,6 +8547,21 @@ store8:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile8
+	DECQ       136(R15)
+	JEQ        end8
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile8
+
+end8:
 	VZEROUPPER
 	RET
 
@@ -7559,12 +8594,12 @@ tile7:
 	VMOVAPS Z1, Z19
 	VMOVAPS Z2, Z20
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap7:
 	LEAQ       64(R14), R9
-	MOVQ       R9, 144(R15)
+	MOVQ       R9, 184(R15)
 	MOVQ       (R15), R9
 	MOVQ       8(R15), R15
 	MOVQ       t+0(FP), AX
@@ -7603,12 +8638,12 @@ k7:
 	INCQ         R14
 	JNE          k7
 	MOVQ         t+0(FP), R15
-	MOVQ         144(R15), R14
-	DECQ         136(R15)
+	MOVQ         184(R15), R14
+	DECQ         176(R15)
 	JNE          tap7
 	MOVQ         96(R15), R14
 	MOVQ         104(R15), AX
-	TESTQ        AX, AX
+	TESTQ        $0x00000001, 120(R15)
 	JEQ          sum7
 	LAST_ADD3_AVX512(Z0, Z1, Z2)
 	LAST_ADD3_AVX512(Z3, Z4, Z5)
@@ -7620,7 +8655,7 @@ k7:
 	MOVQ         AX, 104(R15)
 
 sum7:
-	CMPQ       120(R15), $0x00
+	TESTQ      $0x00000002, 120(R15)
 	JEQ        linear7
 	VPXORD     Z31, Z31, Z31
 	LAST_RELU3_AVX512(Z0, Z1, Z2)
@@ -7633,7 +8668,7 @@ sum7:
 
 linear7:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store7
 	LAST_ADD3_AVX512(Z0, Z1, Z2)
 	LAST_ADD3_AVX512(Z3, Z4, Z5)
@@ -7660,6 +8695,21 @@ store7:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile7
+	DECQ       136(R15)
+	JEQ        end7
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile7
+
+end7:
 	VZEROUPPER
 	RET
 
@@ -7689,12 +8739,12 @@ tile6:
 	VMOVAPS Z1, Z16
 	VMOVAPS Z2, Z17
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap6:
 	LEAQ       56(R14), R8
-	MOVQ       R8, 144(R15)
+	MOVQ       R8, 184(R15)
 	MOVQ       (R15), R8
 	MOVQ       8(R15), R15
 	MOVQ       t+0(FP), AX
@@ -7731,12 +8781,12 @@ k6:
 	INCQ         R14
 	JNE          k6
 	MOVQ         t+0(FP), R15
-	MOVQ         144(R15), R14
-	DECQ         136(R15)
+	MOVQ         184(R15), R14
+	DECQ         176(R15)
 	JNE          tap6
 	MOVQ         96(R15), R14
 	MOVQ         104(R15), AX
-	TESTQ        AX, AX
+	TESTQ        $0x00000001, 120(R15)
 	JEQ          sum6
 	LAST_ADD3_AVX512(Z0, Z1, Z2)
 	LAST_ADD3_AVX512(Z3, Z4, Z5)
@@ -7747,7 +8797,7 @@ k6:
 	MOVQ         AX, 104(R15)
 
 sum6:
-	CMPQ       120(R15), $0x00
+	TESTQ      $0x00000002, 120(R15)
 	JEQ        linear6
 	VPXORD     Z31, Z31, Z31
 	LAST_RELU3_AVX512(Z0, Z1, Z2)
@@ -7759,7 +8809,7 @@ sum6:
 
 linear6:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store6
 	LAST_ADD3_AVX512(Z0, Z1, Z2)
 	LAST_ADD3_AVX512(Z3, Z4, Z5)
@@ -7784,6 +8834,21 @@ store6:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile6
+	DECQ       136(R15)
+	JEQ        end6
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile6
+
+end6:
 	VZEROUPPER
 	RET
 
@@ -7810,12 +8875,12 @@ tile5:
 	VMOVAPS Z1, Z13
 	VMOVAPS Z2, Z14
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap5:
 	LEAQ       48(R14), DI
-	MOVQ       DI, 144(R15)
+	MOVQ       DI, 184(R15)
 	MOVQ       (R15), DI
 	MOVQ       8(R15), R15
 	MOVQ       t+0(FP), AX
@@ -7850,12 +8915,12 @@ k5:
 	INCQ         R14
 	JNE          k5
 	MOVQ         t+0(FP), R15
-	MOVQ         144(R15), R14
-	DECQ         136(R15)
+	MOVQ         184(R15), R14
+	DECQ         176(R15)
 	JNE          tap5
 	MOVQ         96(R15), R14
 	MOVQ         104(R15), AX
-	TESTQ        AX, AX
+	TESTQ        $0x00000001, 120(R15)
 	JEQ          sum5
 	LAST_ADD3_AVX512(Z0, Z1, Z2)
 	LAST_ADD3_AVX512(Z3, Z4, Z5)
@@ -7865,7 +8930,7 @@ k5:
 	MOVQ         AX, 104(R15)
 
 sum5:
-	CMPQ       120(R15), $0x00
+	TESTQ      $0x00000002, 120(R15)
 	JEQ        linear5
 	VPXORD     Z31, Z31, Z31
 	LAST_RELU3_AVX512(Z0, Z1, Z2)
@@ -7876,7 +8941,7 @@ sum5:
 
 linear5:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store5
 	LAST_ADD3_AVX512(Z0, Z1, Z2)
 	LAST_ADD3_AVX512(Z3, Z4, Z5)
@@ -7899,6 +8964,21 @@ store5:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile5
+	DECQ       136(R15)
+	JEQ        end5
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile5
+
+end5:
 	VZEROUPPER
 	RET
 
@@ -7922,12 +9002,12 @@ tile4:
 	VMOVAPS Z1, Z10
 	VMOVAPS Z2, Z11
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap4:
 	LEAQ       40(R14), SI
-	MOVQ       SI, 144(R15)
+	MOVQ       SI, 184(R15)
 	MOVQ       (R15), SI
 	MOVQ       8(R15), R15
 	MOVQ       t+0(FP), AX
@@ -7960,12 +9040,12 @@ k4:
 	INCQ         R14
 	JNE          k4
 	MOVQ         t+0(FP), R15
-	MOVQ         144(R15), R14
-	DECQ         136(R15)
+	MOVQ         184(R15), R14
+	DECQ         176(R15)
 	JNE          tap4
 	MOVQ         96(R15), R14
 	MOVQ         104(R15), AX
-	TESTQ        AX, AX
+	TESTQ        $0x00000001, 120(R15)
 	JEQ          sum4
 	LAST_ADD3_AVX512(Z0, Z1, Z2)
 	LAST_ADD3_AVX512(Z3, Z4, Z5)
@@ -7974,7 +9054,7 @@ k4:
 	MOVQ         AX, 104(R15)
 
 sum4:
-	CMPQ       120(R15), $0x00
+	TESTQ      $0x00000002, 120(R15)
 	JEQ        linear4
 	VPXORD     Z31, Z31, Z31
 	LAST_RELU3_AVX512(Z0, Z1, Z2)
@@ -7984,7 +9064,7 @@ sum4:
 
 linear4:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store4
 	LAST_ADD3_AVX512(Z0, Z1, Z2)
 	LAST_ADD3_AVX512(Z3, Z4, Z5)
@@ -8005,6 +9085,21 @@ store4:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile4
+	DECQ       136(R15)
+	JEQ        end4
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile4
+
+end4:
 	VZEROUPPER
 	RET
 
@@ -8025,12 +9120,12 @@ tile3:
 	VMOVAPS Z1, Z7
 	VMOVAPS Z2, Z8
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap3:
 	LEAQ       32(R14), DX
-	MOVQ       DX, 144(R15)
+	MOVQ       DX, 184(R15)
 	MOVQ       (R15), DX
 	MOVQ       8(R15), R15
 	MOVQ       t+0(FP), AX
@@ -8061,12 +9156,12 @@ k3:
 	INCQ         R14
 	JNE          k3
 	MOVQ         t+0(FP), R15
-	MOVQ         144(R15), R14
-	DECQ         136(R15)
+	MOVQ         184(R15), R14
+	DECQ         176(R15)
 	JNE          tap3
 	MOVQ         96(R15), R14
 	MOVQ         104(R15), AX
-	TESTQ        AX, AX
+	TESTQ        $0x00000001, 120(R15)
 	JEQ          sum3
 	LAST_ADD3_AVX512(Z0, Z1, Z2)
 	LAST_ADD3_AVX512(Z3, Z4, Z5)
@@ -8074,7 +9169,7 @@ k3:
 	MOVQ         AX, 104(R15)
 
 sum3:
-	CMPQ       120(R15), $0x00
+	TESTQ      $0x00000002, 120(R15)
 	JEQ        linear3
 	VPXORD     Z31, Z31, Z31
 	LAST_RELU3_AVX512(Z0, Z1, Z2)
@@ -8083,7 +9178,7 @@ sum3:
 
 linear3:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store3
 	LAST_ADD3_AVX512(Z0, Z1, Z2)
 	LAST_ADD3_AVX512(Z3, Z4, Z5)
@@ -8102,6 +9197,21 @@ store3:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile3
+	DECQ       136(R15)
+	JEQ        end3
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile3
+
+end3:
 	VZEROUPPER
 	RET
 
@@ -8119,12 +9229,12 @@ tile2:
 	VMOVAPS Z1, Z4
 	VMOVAPS Z2, Z5
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap2:
 	LEAQ       24(R14), CX
-	MOVQ       CX, 144(R15)
+	MOVQ       CX, 184(R15)
 	MOVQ       (R15), CX
 	MOVQ       8(R15), R15
 	MOVQ       t+0(FP), AX
@@ -8153,19 +9263,19 @@ k2:
 	INCQ         R14
 	JNE          k2
 	MOVQ         t+0(FP), R15
-	MOVQ         144(R15), R14
-	DECQ         136(R15)
+	MOVQ         184(R15), R14
+	DECQ         176(R15)
 	JNE          tap2
 	MOVQ         96(R15), R14
 	MOVQ         104(R15), AX
-	TESTQ        AX, AX
+	TESTQ        $0x00000001, 120(R15)
 	JEQ          sum2
 	LAST_ADD3_AVX512(Z0, Z1, Z2)
 	LAST_ADD3_AVX512(Z3, Z4, Z5)
 	MOVQ         AX, 104(R15)
 
 sum2:
-	CMPQ       120(R15), $0x00
+	TESTQ      $0x00000002, 120(R15)
 	JEQ        linear2
 	VPXORD     Z31, Z31, Z31
 	LAST_RELU3_AVX512(Z0, Z1, Z2)
@@ -8173,7 +9283,7 @@ sum2:
 
 linear2:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store2
 	LAST_ADD3_AVX512(Z0, Z1, Z2)
 	LAST_ADD3_AVX512(Z3, Z4, Z5)
@@ -8190,6 +9300,21 @@ store2:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile2
+	DECQ       136(R15)
+	JEQ        end2
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile2
+
+end2:
 	VZEROUPPER
 	RET
 
@@ -8202,12 +9327,12 @@ tile1:
 	VMOVUPS 64(R14), Z1
 	VMOVUPS 128(R14), Z2
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap1:
 	LEAQ       16(R14), BX
-	MOVQ       BX, 144(R15)
+	MOVQ       BX, 184(R15)
 	MOVQ       (R15), BX
 	MOVQ       8(R15), R15
 	MOVQ       t+0(FP), AX
@@ -8234,25 +9359,25 @@ k1:
 	INCQ         R14
 	JNE          k1
 	MOVQ         t+0(FP), R15
-	MOVQ         144(R15), R14
-	DECQ         136(R15)
+	MOVQ         184(R15), R14
+	DECQ         176(R15)
 	JNE          tap1
 	MOVQ         96(R15), R14
 	MOVQ         104(R15), AX
-	TESTQ        AX, AX
+	TESTQ        $0x00000001, 120(R15)
 	JEQ          sum1
 	LAST_ADD3_AVX512(Z0, Z1, Z2)
 	MOVQ         AX, 104(R15)
 
 sum1:
-	CMPQ       120(R15), $0x00
+	TESTQ      $0x00000002, 120(R15)
 	JEQ        linear1
 	VPXORD     Z31, Z31, Z31
 	LAST_RELU3_AVX512(Z0, Z1, Z2)
 
 linear1:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store1
 	LAST_ADD3_AVX512(Z0, Z1, Z2)
 	MOVQ       AX, 112(R15)
@@ -8267,6 +9392,21 @@ store1:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile1
+	DECQ       136(R15)
+	JEQ        end1
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile1
+
+end1:
 	VZEROUPPER
 	RET
 
@@ -8306,12 +9446,12 @@ tile6:
 	VMOVAPS Z2, Z22
 	VMOVAPS Z3, Z23
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap6:
 	LEAQ       56(R14), R8
-	MOVQ       R8, 144(R15)
+	MOVQ       R8, 184(R15)
 	MOVQ       (R15), R8
 	MOVQ       8(R15), R15
 	MOVQ       t+0(FP), AX
@@ -8351,12 +9491,12 @@ k6:
 	INCQ         R14
 	JNE          k6
 	MOVQ         t+0(FP), R15
-	MOVQ         144(R15), R14
-	DECQ         136(R15)
+	MOVQ         184(R15), R14
+	DECQ         176(R15)
 	JNE          tap6
 	MOVQ         96(R15), R14
 	MOVQ         104(R15), AX
-	TESTQ        AX, AX
+	TESTQ        $0x00000001, 120(R15)
 	JEQ          sum6
 	LAST_ADD4_AVX512(Z0, Z1, Z2, Z3)
 	LAST_ADD4_AVX512(Z4, Z5, Z6, Z7)
@@ -8367,7 +9507,7 @@ k6:
 	MOVQ         AX, 104(R15)
 
 sum6:
-	CMPQ       120(R15), $0x00
+	TESTQ      $0x00000002, 120(R15)
 	JEQ        linear6
 	VPXORD     Z31, Z31, Z31
 	LAST_RELU4_AVX512(Z0, Z1, Z2, Z3)
@@ -8379,7 +9519,7 @@ sum6:
 
 linear6:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store6
 	LAST_ADD4_AVX512(Z0, Z1, Z2, Z3)
 	LAST_ADD4_AVX512(Z4, Z5, Z6, Z7)
@@ -8404,6 +9544,21 @@ store6:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile6
+	DECQ       136(R15)
+	JEQ        end6
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile6
+
+end6:
 	VZEROUPPER
 	RET
 
@@ -8435,12 +9590,12 @@ tile5:
 	VMOVAPS Z2, Z18
 	VMOVAPS Z3, Z19
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap5:
 	LEAQ       48(R14), DI
-	MOVQ       DI, 144(R15)
+	MOVQ       DI, 184(R15)
 	MOVQ       (R15), DI
 	MOVQ       8(R15), R15
 	MOVQ       t+0(FP), AX
@@ -8478,12 +9633,12 @@ k5:
 	INCQ         R14
 	JNE          k5
 	MOVQ         t+0(FP), R15
-	MOVQ         144(R15), R14
-	DECQ         136(R15)
+	MOVQ         184(R15), R14
+	DECQ         176(R15)
 	JNE          tap5
 	MOVQ         96(R15), R14
 	MOVQ         104(R15), AX
-	TESTQ        AX, AX
+	TESTQ        $0x00000001, 120(R15)
 	JEQ          sum5
 	LAST_ADD4_AVX512(Z0, Z1, Z2, Z3)
 	LAST_ADD4_AVX512(Z4, Z5, Z6, Z7)
@@ -8493,7 +9648,7 @@ k5:
 	MOVQ         AX, 104(R15)
 
 sum5:
-	CMPQ       120(R15), $0x00
+	TESTQ      $0x00000002, 120(R15)
 	JEQ        linear5
 	VPXORD     Z31, Z31, Z31
 	LAST_RELU4_AVX512(Z0, Z1, Z2, Z3)
@@ -8504,7 +9659,7 @@ sum5:
 
 linear5:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store5
 	LAST_ADD4_AVX512(Z0, Z1, Z2, Z3)
 	LAST_ADD4_AVX512(Z4, Z5, Z6, Z7)
@@ -8527,6 +9682,21 @@ store5:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile5
+	DECQ       136(R15)
+	JEQ        end5
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile5
+
+end5:
 	VZEROUPPER
 	RET
 
@@ -8554,12 +9724,12 @@ tile4:
 	VMOVAPS Z2, Z14
 	VMOVAPS Z3, Z15
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap4:
 	LEAQ       40(R14), SI
-	MOVQ       SI, 144(R15)
+	MOVQ       SI, 184(R15)
 	MOVQ       (R15), SI
 	MOVQ       8(R15), R15
 	MOVQ       t+0(FP), AX
@@ -8595,12 +9765,12 @@ k4:
 	INCQ         R14
 	JNE          k4
 	MOVQ         t+0(FP), R15
-	MOVQ         144(R15), R14
-	DECQ         136(R15)
+	MOVQ         184(R15), R14
+	DECQ         176(R15)
 	JNE          tap4
 	MOVQ         96(R15), R14
 	MOVQ         104(R15), AX
-	TESTQ        AX, AX
+	TESTQ        $0x00000001, 120(R15)
 	JEQ          sum4
 	LAST_ADD4_AVX512(Z0, Z1, Z2, Z3)
 	LAST_ADD4_AVX512(Z4, Z5, Z6, Z7)
@@ -8609,7 +9779,7 @@ k4:
 	MOVQ         AX, 104(R15)
 
 sum4:
-	CMPQ       120(R15), $0x00
+	TESTQ      $0x00000002, 120(R15)
 	JEQ        linear4
 	VPXORD     Z31, Z31, Z31
 	LAST_RELU4_AVX512(Z0, Z1, Z2, Z3)
@@ -8619,7 +9789,7 @@ sum4:
 
 linear4:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store4
 	LAST_ADD4_AVX512(Z0, Z1, Z2, Z3)
 	LAST_ADD4_AVX512(Z4, Z5, Z6, Z7)
@@ -8640,6 +9810,21 @@ store4:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile4
+	DECQ       136(R15)
+	JEQ        end4
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile4
+
+end4:
 	VZEROUPPER
 	RET
 
@@ -8663,12 +9848,12 @@ tile3:
 	VMOVAPS Z2, Z10
 	VMOVAPS Z3, Z11
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap3:
 	LEAQ       32(R14), DX
-	MOVQ       DX, 144(R15)
+	MOVQ       DX, 184(R15)
 	MOVQ       (R15), DX
 	MOVQ       8(R15), R15
 	MOVQ       t+0(FP), AX
@@ -8702,12 +9887,12 @@ k3:
 	INCQ         R14
 	JNE          k3
 	MOVQ         t+0(FP), R15
-	MOVQ         144(R15), R14
-	DECQ         136(R15)
+	MOVQ         184(R15), R14
+	DECQ         176(R15)
 	JNE          tap3
 	MOVQ         96(R15), R14
 	MOVQ         104(R15), AX
-	TESTQ        AX, AX
+	TESTQ        $0x00000001, 120(R15)
 	JEQ          sum3
 	LAST_ADD4_AVX512(Z0, Z1, Z2, Z3)
 	LAST_ADD4_AVX512(Z4, Z5, Z6, Z7)
@@ -8715,7 +9900,7 @@ k3:
 	MOVQ         AX, 104(R15)
 
 sum3:
-	CMPQ       120(R15), $0x00
+	TESTQ      $0x00000002, 120(R15)
 	JEQ        linear3
 	VPXORD     Z31, Z31, Z31
 	LAST_RELU4_AVX512(Z0, Z1, Z2, Z3)
@@ -8724,7 +9909,7 @@ sum3:
 
 linear3:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store3
 	LAST_ADD4_AVX512(Z0, Z1, Z2, Z3)
 	LAST_ADD4_AVX512(Z4, Z5, Z6, Z7)
@@ -8743,6 +9928,21 @@ store3:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile3
+	DECQ       136(R15)
+	JEQ        end3
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile3
+
+end3:
 	VZEROUPPER
 	RET
 
@@ -8762,12 +9962,12 @@ tile2:
 	VMOVAPS Z2, Z6
 	VMOVAPS Z3, Z7
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap2:
 	LEAQ       24(R14), CX
-	MOVQ       CX, 144(R15)
+	MOVQ       CX, 184(R15)
 	MOVQ       (R15), CX
 	MOVQ       8(R15), R15
 	MOVQ       t+0(FP), AX
@@ -8799,19 +9999,19 @@ k2:
 	INCQ         R14
 	JNE          k2
 	MOVQ         t+0(FP), R15
-	MOVQ         144(R15), R14
-	DECQ         136(R15)
+	MOVQ         184(R15), R14
+	DECQ         176(R15)
 	JNE          tap2
 	MOVQ         96(R15), R14
 	MOVQ         104(R15), AX
-	TESTQ        AX, AX
+	TESTQ        $0x00000001, 120(R15)
 	JEQ          sum2
 	LAST_ADD4_AVX512(Z0, Z1, Z2, Z3)
 	LAST_ADD4_AVX512(Z4, Z5, Z6, Z7)
 	MOVQ         AX, 104(R15)
 
 sum2:
-	CMPQ       120(R15), $0x00
+	TESTQ      $0x00000002, 120(R15)
 	JEQ        linear2
 	VPXORD     Z31, Z31, Z31
 	LAST_RELU4_AVX512(Z0, Z1, Z2, Z3)
@@ -8819,7 +10019,7 @@ sum2:
 
 linear2:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store2
 	LAST_ADD4_AVX512(Z0, Z1, Z2, Z3)
 	LAST_ADD4_AVX512(Z4, Z5, Z6, Z7)
@@ -8836,6 +10036,21 @@ store2:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile2
+	DECQ       136(R15)
+	JEQ        end2
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile2
+
+end2:
 	VZEROUPPER
 	RET
 
@@ -8849,12 +10064,12 @@ tile1:
 	VMOVUPS 128(R14), Z2
 	VMOVUPS 192(R14), Z3
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap1:
 	LEAQ       16(R14), BX
-	MOVQ       BX, 144(R15)
+	MOVQ       BX, 184(R15)
 	MOVQ       (R15), BX
 	MOVQ       8(R15), R15
 	MOVQ       t+0(FP), AX
@@ -8884,25 +10099,25 @@ k1:
 	INCQ         R14
 	JNE          k1
 	MOVQ         t+0(FP), R15
-	MOVQ         144(R15), R14
-	DECQ         136(R15)
+	MOVQ         184(R15), R14
+	DECQ         176(R15)
 	JNE          tap1
 	MOVQ         96(R15), R14
 	MOVQ         104(R15), AX
-	TESTQ        AX, AX
+	TESTQ        $0x00000001, 120(R15)
 	JEQ          sum1
 	LAST_ADD4_AVX512(Z0, Z1, Z2, Z3)
 	MOVQ         AX, 104(R15)
 
 sum1:
-	CMPQ       120(R15), $0x00
+	TESTQ      $0x00000002, 120(R15)
 	JEQ        linear1
 	VPXORD     Z31, Z31, Z31
 	LAST_RELU4_AVX512(Z0, Z1, Z2, Z3)
 
 linear1:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store1
 	LAST_ADD4_AVX512(Z0, Z1, Z2, Z3)
 	MOVQ       AX, 112(R15)
@@ -8917,6 +10132,21 @@ store1:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile1
+	DECQ       136(R15)
+	JEQ        end1
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile1
+
+end1:
 	VZEROUPPER
 	RET
 
@@ -8944,12 +10174,12 @@ tile12:
 	VMOVAPS Z0, Z10
 	VMOVAPS Z0, Z11
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap12:
 	LEAQ        104(R14), BP
-	MOVQ        BP, 144(R15)
+	MOVQ        BP, 184(R15)
 	MOVQ        (R15), BP
 	MOVQ        8(R15), R15
 	LAST_POINTER(AX, BP, 8)
@@ -8981,12 +10211,12 @@ tap12:
 	VFMADD231PS (R12), Z31, K1, Z10
 	VFMADD231PS (R13), Z31, K1, Z11
 	MOVQ        t+0(FP), R15
-	MOVQ        144(R15), R14
-	DECQ        136(R15)
+	MOVQ        184(R15), R14
+	DECQ        176(R15)
 	JNE         tap12
 	MOVQ        96(R15), R14
 	MOVQ        104(R15), AX
-	TESTQ       AX, AX
+	TESTQ       $0x00000001, 120(R15)
 	JEQ         sum12
 	LAST_ADD1_AVX512(Z0)
 	LAST_ADD1_AVX512(Z1)
@@ -9003,7 +10233,7 @@ tap12:
 	MOVQ        AX, 104(R15)
 
 sum12:
-	CMPQ       120(R15), $0x00
+	TESTQ      $0x00000002, 120(R15)
 	JEQ        linear12
 	VPXORD     Z31, Z31, Z31
 	VMAXPS     Z0, Z31, Z0
@@ -9021,7 +10251,7 @@ sum12:
 
 linear12:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store12
 	LAST_ADD1_AVX512(Z0)
 	LAST_ADD1_AVX512(Z1)
@@ -9058,6 +10288,21 @@ store12:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile12
+	DECQ       136(R15)
+	JEQ        end12
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile12
+
+end12:
 	VZEROUPPER
 	RET
 
@@ -9080,12 +10325,12 @@ tile11:
 	VMOVAPS Z0, Z9
 	VMOVAPS Z0, Z10
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap11:
 	LEAQ        96(R14), R13
-	MOVQ        R13, 144(R15)
+	MOVQ        R13, 184(R15)
 	MOVQ        (R15), R13
 	MOVQ        8(R15), R15
 	LAST_POINTER(AX, R13, 8)
@@ -9115,12 +10360,12 @@ tap11:
 	VFMADD231PS (R11), Z31, K1, Z9
 	VFMADD231PS (R12), Z31, K1, Z10
 	MOVQ        t+0(FP), R15
-	MOVQ        144(R15), R14
-	DECQ        136(R15)
+	MOVQ        184(R15), R14
+	DECQ        176(R15)
 	JNE         tap11
 	MOVQ        96(R15), R14
 	MOVQ        104(R15), AX
-	TESTQ       AX, AX
+	TESTQ       $0x00000001, 120(R15)
 	JEQ         sum11
 	LAST_ADD1_AVX512(Z0)
 	LAST_ADD1_AVX512(Z1)
@@ -9136,7 +10381,7 @@ tap11:
 	MOVQ        AX, 104(R15)
 
 sum11:
-	CMPQ       120(R15), $0x00
+	TESTQ      $0x00000002, 120(R15)
 	JEQ        linear11
 	VPXORD     Z31, Z31, Z31
 	VMAXPS     Z0, Z31, Z0
@@ -9153,7 +10398,7 @@ sum11:
 
 linear11:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store11
 	LAST_ADD1_AVX512(Z0)
 	LAST_ADD1_AVX512(Z1)
@@ -9188,6 +10433,21 @@ store11:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile11
+	DECQ       136(R15)
+	JEQ        end11
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile11
+
+end11:
 	VZEROUPPER
 	RET
 
@@ -9209,12 +10469,12 @@ tile10:
 	VMOVAPS Z0, Z8
 	VMOVAPS Z0, Z9
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap10:
 	LEAQ        88(R14), R12
-	MOVQ        R12, 144(R15)
+	MOVQ        R12, 184(R15)
 	MOVQ        (R15), R12
 	MOVQ        8(R15), R15
 	LAST_POINTER(AX, R12, 8)
@@ -9242,12 +10502,12 @@ tap10:
 	VFMADD231PS (R10), Z31, K1, Z8
 	VFMADD231PS (R11), Z31, K1, Z9
 	MOVQ        t+0(FP), R15
-	MOVQ        144(R15), R14
-	DECQ        136(R15)
+	MOVQ        184(R15), R14
+	DECQ        176(R15)
 	JNE         tap10
 	MOVQ        96(R15), R14
 	MOVQ        104(R15), AX
-	TESTQ       AX, AX
+	TESTQ       $0x00000001, 120(R15)
 	JEQ         sum10
 	LAST_ADD1_AVX512(Z0)
 	LAST_ADD1_AVX512(Z1)
@@ -9262,7 +10522,7 @@ tap10:
 	MOVQ        AX, 104(R15)
 
 sum10:
-	CMPQ       120(R15), $0x00
+	TESTQ      $0x00000002, 120(R15)
 	JEQ        linear10
 	VPXORD     Z31, Z31, Z31
 	VMAXPS     Z0, Z31, Z0
@@ -9278,7 +10538,7 @@ sum10:
 
 linear10:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store10
 	LAST_ADD1_AVX512(Z0)
 	LAST_ADD1_AVX512(Z1)
@@ -9311,6 +10571,21 @@ store10:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile10
+	DECQ       136(R15)
+	JEQ        end10
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile10
+
+end10:
 	VZEROUPPER
 	RET
 
@@ -9331,12 +10606,12 @@ tile9:
 	VMOVAPS Z0, Z7
 	VMOVAPS Z0, Z8
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap9:
 	LEAQ        80(R14), R11
-	MOVQ        R11, 144(R15)
+	MOVQ        R11, 184(R15)
 	MOVQ        (R15), R11
 	MOVQ        8(R15), R15
 	LAST_POINTER(AX, R11, 8)
@@ -9362,12 +10637,12 @@ tap9:
 	VFMADD231PS (R9), Z31, K1, Z7
 	VFMADD231PS (R10), Z31, K1, Z8
 	MOVQ        t+0(FP), R15
-	MOVQ        144(R15), R14
-	DECQ        136(R15)
+	MOVQ        184(R15), R14
+	DECQ        176(R15)
 	JNE         tap9
 	MOVQ        96(R15), R14
 	MOVQ        104(R15), AX
-	TESTQ       AX, AX
+	TESTQ       $0x00000001, 120(R15)
 	JEQ         sum9
 	LAST_ADD1_AVX512(Z0)
 	LAST_ADD1_AVX512(Z1)
@@ -9381,7 +10656,7 @@ tap9:
 	MOVQ        AX, 104(R15)
 
 sum9:
-	CMPQ       120(R15), $0x00
+	TESTQ      $0x00000002, 120(R15)
 	JEQ        linear9
 	VPXORD     Z31, Z31, Z31
 	VMAXPS     Z0, Z31, Z0
@@ -9396,7 +10671,7 @@ sum9:
 
 linear9:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store9
 	LAST_ADD1_AVX512(Z0)
 	LAST_ADD1_AVX512(Z1)
@@ -9427,6 +10702,21 @@ store9:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile9
+	DECQ       136(R15)
+	JEQ        end9
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile9
+
+end9:
 	VZEROUPPER
 	RET
 
@@ -9446,12 +10736,12 @@ tile8:
 	VMOVAPS Z0, Z6
 	VMOVAPS Z0, Z7
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap8:
 	LEAQ        72(R14), R10
-	MOVQ        R10, 144(R15)
+	MOVQ        R10, 184(R15)
 	MOVQ        (R15), R10
 	MOVQ        8(R15), R15
 	LAST_POINTER(AX, R10, 8)
@@ -9475,12 +10765,12 @@ tap8:
 	VFMADD231PS (R8), Z31, K1, Z6
 	VFMADD231PS (R9), Z31, K1, Z7
 	MOVQ        t+0(FP), R15
-	MOVQ        144(R15), R14
-	DECQ        136(R15)
+	MOVQ        184(R15), R14
+	DECQ        176(R15)
 	JNE         tap8
 	MOVQ        96(R15), R14
 	MOVQ        104(R15), AX
-	TESTQ       AX, AX
+	TESTQ       $0x00000001, 120(R15)
 	JEQ         sum8
 	LAST_ADD1_AVX512(Z0)
 	LAST_ADD1_AVX512(Z1)
@@ -9493,7 +10783,7 @@ tap8:
 	MOVQ        AX, 104(R15)
 
 sum8:
-	CMPQ       120(R15), $0x00
+	TESTQ      $0x00000002, 120(R15)
 	JEQ        linear8
 	VPXORD     Z31, Z31, Z31
 	VMAXPS     Z0, Z31, Z0
@@ -9507,7 +10797,7 @@ sum8:
 
 linear8:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store8
 	LAST_ADD1_AVX512(Z0)
 	LAST_ADD1_AVX512(Z1)
@@ -9536,6 +10826,21 @@ store8:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile8
+	DECQ       136(R15)
+	JEQ        end8
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile8
+
+end8:
 	VZEROUPPER
 	RET
 
@@ -9554,12 +10859,12 @@ tile7:
 	VMOVAPS Z0, Z5
 	VMOVAPS Z0, Z6
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap7:
 	LEAQ        64(R14), R9
-	MOVQ        R9, 144(R15)
+	MOVQ        R9, 184(R15)
 	MOVQ        (R15), R9
 	MOVQ        8(R15), R15
 	LAST_POINTER(AX, R9, 8)
@@ -9581,12 +10886,12 @@ tap7:
 	VFMADD231PS (DI), Z31, K1, Z5
 	VFMADD231PS (R8), Z31, K1, Z6
 	MOVQ        t+0(FP), R15
-	MOVQ        144(R15), R14
-	DECQ        136(R15)
+	MOVQ        184(R15), R14
+	DECQ        176(R15)
 	JNE         tap7
 	MOVQ        96(R15), R14
 	MOVQ        104(R15), AX
-	TESTQ       AX, AX
+	TESTQ       $0x00000001, 120(R15)
 	JEQ         sum7
 	LAST_ADD1_AVX512(Z0)
 	LAST_ADD1_AVX512(Z1)
@@ -9598,7 +10903,7 @@ tap7:
 	MOVQ        AX, 104(R15)
 
 sum7:
-	CMPQ       120(R15), $0x00
+	TESTQ      $0x00000002, 120(R15)
 	JEQ        linear7
 	VPXORD     Z31, Z31, Z31
 	VMAXPS     Z0, Z31, Z0
@@ -9611,7 +10916,7 @@ sum7:
 
 linear7:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store7
 	LAST_ADD1_AVX512(Z0)
 	LAST_ADD1_AVX512(Z1)
@@ -9638,6 +10943,21 @@ store7:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile7
+	DECQ       136(R15)
+	JEQ        end7
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile7
+
+end7:
 	VZEROUPPER
 	RET
 
@@ -9655,12 +10975,12 @@ tile6:
 	VMOVAPS Z0, Z4
 	VMOVAPS Z0, Z5
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap6:
 	LEAQ        56(R14), R8
-	MOVQ        R8, 144(R15)
+	MOVQ        R8, 184(R15)
 	MOVQ        (R15), R8
 	MOVQ        8(R15), R15
 	LAST_POINTER(AX, R8, 8)
@@ -9680,12 +11000,12 @@ tap6:
 	VFMADD231PS (SI), Z31, K1, Z4
 	VFMADD231PS (DI), Z31, K1, Z5
 	MOVQ        t+0(FP), R15
-	MOVQ        144(R15), R14
-	DECQ        136(R15)
+	MOVQ        184(R15), R14
+	DECQ        176(R15)
 	JNE         tap6
 	MOVQ        96(R15), R14
 	MOVQ        104(R15), AX
-	TESTQ       AX, AX
+	TESTQ       $0x00000001, 120(R15)
 	JEQ         sum6
 	LAST_ADD1_AVX512(Z0)
 	LAST_ADD1_AVX512(Z1)
@@ -9696,7 +11016,7 @@ tap6:
 	MOVQ        AX, 104(R15)
 
 sum6:
-	CMPQ       120(R15), $0x00
+	TESTQ      $0x00000002, 120(R15)
 	JEQ        linear6
 	VPXORD     Z31, Z31, Z31
 	VMAXPS     Z0, Z31, Z0
@@ -9708,7 +11028,7 @@ sum6:
 
 linear6:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store6
 	LAST_ADD1_AVX512(Z0)
 	LAST_ADD1_AVX512(Z1)
@@ -9733,6 +11053,21 @@ store6:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile6
+	DECQ       136(R15)
+	JEQ        end6
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile6
+
+end6:
 	VZEROUPPER
 	RET
 
@@ -9749,12 +11084,12 @@ tile5:
 	VMOVAPS Z0, Z3
 	VMOVAPS Z0, Z4
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap5:
 	LEAQ        48(R14), DI
-	MOVQ        DI, 144(R15)
+	MOVQ        DI, 184(R15)
 	MOVQ        (R15), DI
 	MOVQ        8(R15), R15
 	LAST_POINTER(AX, DI, 8)
@@ -9772,12 +11107,12 @@ tap5:
 	VFMADD231PS (DX), Z31, K1, Z3
 	VFMADD231PS (SI), Z31, K1, Z4
 	MOVQ        t+0(FP), R15
-	MOVQ        144(R15), R14
-	DECQ        136(R15)
+	MOVQ        184(R15), R14
+	DECQ        176(R15)
 	JNE         tap5
 	MOVQ        96(R15), R14
 	MOVQ        104(R15), AX
-	TESTQ       AX, AX
+	TESTQ       $0x00000001, 120(R15)
 	JEQ         sum5
 	LAST_ADD1_AVX512(Z0)
 	LAST_ADD1_AVX512(Z1)
@@ -9787,7 +11122,7 @@ tap5:
 	MOVQ        AX, 104(R15)
 
 sum5:
-	CMPQ       120(R15), $0x00
+	TESTQ      $0x00000002, 120(R15)
 	JEQ        linear5
 	VPXORD     Z31, Z31, Z31
 	VMAXPS     Z0, Z31, Z0
@@ -9798,7 +11133,7 @@ sum5:
 
 linear5:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store5
 	LAST_ADD1_AVX512(Z0)
 	LAST_ADD1_AVX512(Z1)
@@ -9821,6 +11156,21 @@ store5:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile5
+	DECQ       136(R15)
+	JEQ        end5
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile5
+
+end5:
 	VZEROUPPER
 	RET
 
@@ -9836,12 +11186,12 @@ tile4:
 	VMOVAPS Z0, Z2
 	VMOVAPS Z0, Z3
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap4:
 	LEAQ        40(R14), SI
-	MOVQ        SI, 144(R15)
+	MOVQ        SI, 184(R15)
 	MOVQ        (R15), SI
 	MOVQ        8(R15), R15
 	LAST_POINTER(AX, SI, 8)
@@ -9857,12 +11207,12 @@ tap4:
 	VFMADD231PS (CX), Z31, K1, Z2
 	VFMADD231PS (DX), Z31, K1, Z3
 	MOVQ        t+0(FP), R15
-	MOVQ        144(R15), R14
-	DECQ        136(R15)
+	MOVQ        184(R15), R14
+	DECQ        176(R15)
 	JNE         tap4
 	MOVQ        96(R15), R14
 	MOVQ        104(R15), AX
-	TESTQ       AX, AX
+	TESTQ       $0x00000001, 120(R15)
 	JEQ         sum4
 	LAST_ADD1_AVX512(Z0)
 	LAST_ADD1_AVX512(Z1)
@@ -9871,7 +11221,7 @@ tap4:
 	MOVQ        AX, 104(R15)
 
 sum4:
-	CMPQ       120(R15), $0x00
+	TESTQ      $0x00000002, 120(R15)
 	JEQ        linear4
 	VPXORD     Z31, Z31, Z31
 	VMAXPS     Z0, Z31, Z0
@@ -9881,7 +11231,7 @@ sum4:
 
 linear4:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store4
 	LAST_ADD1_AVX512(Z0)
 	LAST_ADD1_AVX512(Z1)
@@ -9902,6 +11252,21 @@ store4:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile4
+	DECQ       136(R15)
+	JEQ        end4
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile4
+
+end4:
 	VZEROUPPER
 	RET
 
@@ -9916,12 +11281,12 @@ tile3:
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap3:
 	LEAQ        32(R14), DX
-	MOVQ        DX, 144(R15)
+	MOVQ        DX, 184(R15)
 	MOVQ        (R15), DX
 	MOVQ        8(R15), R15
 	LAST_POINTER(AX, DX, 8)
@@ -9935,12 +11300,12 @@ tap3:
 	VFMADD231PS (BX), Z31, K1, Z1
 	VFMADD231PS (CX), Z31, K1, Z2
 	MOVQ        t+0(FP), R15
-	MOVQ        144(R15), R14
-	DECQ        136(R15)
+	MOVQ        184(R15), R14
+	DECQ        176(R15)
 	JNE         tap3
 	MOVQ        96(R15), R14
 	MOVQ        104(R15), AX
-	TESTQ       AX, AX
+	TESTQ       $0x00000001, 120(R15)
 	JEQ         sum3
 	LAST_ADD1_AVX512(Z0)
 	LAST_ADD1_AVX512(Z1)
@@ -9948,7 +11313,7 @@ tap3:
 	MOVQ        AX, 104(R15)
 
 sum3:
-	CMPQ       120(R15), $0x00
+	TESTQ      $0x00000002, 120(R15)
 	JEQ        linear3
 	VPXORD     Z31, Z31, Z31
 	VMAXPS     Z0, Z31, Z0
@@ -9957,7 +11322,7 @@ sum3:
 
 linear3:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store3
 	LAST_ADD1_AVX512(Z0)
 	LAST_ADD1_AVX512(Z1)
@@ -9976,6 +11341,21 @@ store3:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile3
+	DECQ       136(R15)
+	JEQ        end3
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile3
+
+end3:
 	VZEROUPPER
 	RET
 
@@ -9989,12 +11369,12 @@ tile2:
 	VMOVUPS (R14), Z0
 	VMOVAPS Z0, Z1
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap2:
 	LEAQ        24(R14), CX
-	MOVQ        CX, 144(R15)
+	MOVQ        CX, 184(R15)
 	MOVQ        (R15), CX
 	MOVQ        8(R15), R15
 	LAST_POINTER(AX, CX, 8)
@@ -10006,19 +11386,19 @@ tap2:
 	VFMADD231PS (AX), Z31, K1, Z0
 	VFMADD231PS (BX), Z31, K1, Z1
 	MOVQ        t+0(FP), R15
-	MOVQ        144(R15), R14
-	DECQ        136(R15)
+	MOVQ        184(R15), R14
+	DECQ        176(R15)
 	JNE         tap2
 	MOVQ        96(R15), R14
 	MOVQ        104(R15), AX
-	TESTQ       AX, AX
+	TESTQ       $0x00000001, 120(R15)
 	JEQ         sum2
 	LAST_ADD1_AVX512(Z0)
 	LAST_ADD1_AVX512(Z1)
 	MOVQ        AX, 104(R15)
 
 sum2:
-	CMPQ       120(R15), $0x00
+	TESTQ      $0x00000002, 120(R15)
 	JEQ        linear2
 	VPXORD     Z31, Z31, Z31
 	VMAXPS     Z0, Z31, Z0
@@ -10026,7 +11406,7 @@ sum2:
 
 linear2:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store2
 	LAST_ADD1_AVX512(Z0)
 	LAST_ADD1_AVX512(Z1)
@@ -10043,6 +11423,21 @@ store2:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile2
+	DECQ       136(R15)
+	JEQ        end2
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile2
+
+end2:
 	VZEROUPPER
 	RET
 
@@ -10053,12 +11448,12 @@ tile1:
 	MOVQ    80(R15), R14
 	VMOVUPS (R14), Z0
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap1:
 	LEAQ        16(R14), BX
-	MOVQ        BX, 144(R15)
+	MOVQ        BX, 184(R15)
 	MOVQ        (R15), BX
 	MOVQ        8(R15), R15
 	LAST_POINTER(AX, BX, 8)
@@ -10068,25 +11463,25 @@ tap1:
 	VMOVUPS     (R15), Z31
 	VFMADD231PS (AX), Z31, K1, Z0
 	MOVQ        t+0(FP), R15
-	MOVQ        144(R15), R14
-	DECQ        136(R15)
+	MOVQ        184(R15), R14
+	DECQ        176(R15)
 	JNE         tap1
 	MOVQ        96(R15), R14
 	MOVQ        104(R15), AX
-	TESTQ       AX, AX
+	TESTQ       $0x00000001, 120(R15)
 	JEQ         sum1
 	LAST_ADD1_AVX512(Z0)
 	MOVQ        AX, 104(R15)
 
 sum1:
-	CMPQ       120(R15), $0x00
+	TESTQ      $0x00000002, 120(R15)
 	JEQ        linear1
 	VPXORD     Z31, Z31, Z31
 	VMAXPS     Z0, Z31, Z0
 
 linear1:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store1
 	LAST_ADD1_AVX512(Z0)
 	MOVQ       AX, 112(R15)
@@ -10101,6 +11496,21 @@ store1:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile1
+	DECQ       136(R15)
+	JEQ        end1
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile1
+
+end1:
 	VZEROUPPER
 	RET
 
@@ -10140,12 +11550,12 @@ tile12:
 	VMOVAPS Z0, Z22
 	VMOVAPS Z1, Z23
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap12:
 	LEAQ        104(R14), BP
-	MOVQ        BP, 144(R15)
+	MOVQ        BP, 184(R15)
 	MOVQ        (R15), BP
 	MOVQ        8(R15), R15
 	LAST_POINTER(AX, BP, 8)
@@ -10190,12 +11600,12 @@ tap12:
 	VFMADD231PS 64(R12), Z30, K1, Z21
 	VFMADD231PS 64(R13), Z30, K1, Z23
 	MOVQ        t+0(FP), R15
-	MOVQ        144(R15), R14
-	DECQ        136(R15)
+	MOVQ        184(R15), R14
+	DECQ        176(R15)
 	JNE         tap12
 	MOVQ        96(R15), R14
 	MOVQ        104(R15), AX
-	TESTQ       AX, AX
+	TESTQ       $0x00000001, 120(R15)
 	JEQ         sum12
 	LAST_ADD2_AVX512(Z0, Z1)
 	LAST_ADD2_AVX512(Z2, Z3)
@@ -10212,7 +11622,7 @@ tap12:
 	MOVQ        AX, 104(R15)
 
 sum12:
-	CMPQ       120(R15), $0x00
+	TESTQ      $0x00000002, 120(R15)
 	JEQ        linear12
 	VPXORD     Z31, Z31, Z31
 	LAST_RELU2_AVX512(Z0, Z1)
@@ -10230,7 +11640,7 @@ sum12:
 
 linear12:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store12
 	LAST_ADD2_AVX512(Z0, Z1)
 	LAST_ADD2_AVX512(Z2, Z3)
@@ -10267,6 +11677,21 @@ store12:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile12
+	DECQ       136(R15)
+	JEQ        end12
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile12
+
+end12:
 	VZEROUPPER
 	RET
 
@@ -10300,12 +11725,12 @@ tile11:
 	VMOVAPS Z0, Z20
 	VMOVAPS Z1, Z21
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap11:
 	LEAQ        96(R14), R13
-	MOVQ        R13, 144(R15)
+	MOVQ        R13, 184(R15)
 	MOVQ        (R15), R13
 	MOVQ        8(R15), R15
 	LAST_POINTER(AX, R13, 8)
@@ -10347,12 +11772,12 @@ tap11:
 	VFMADD231PS 64(R11), Z30, K1, Z19
 	VFMADD231PS 64(R12), Z30, K1, Z21
 	MOVQ        t+0(FP), R15
-	MOVQ        144(R15), R14
-	DECQ        136(R15)
+	MOVQ        184(R15), R14
+	DECQ        176(R15)
 	JNE         tap11
 	MOVQ        96(R15), R14
 	MOVQ        104(R15), AX
-	TESTQ       AX, AX
+	TESTQ       $0x00000001, 120(R15)
 	JEQ         sum11
 	LAST_ADD2_AVX512(Z0, Z1)
 	LAST_ADD2_AVX512(Z2, Z3)
@@ -10368,7 +11793,7 @@ tap11:
 	MOVQ        AX, 104(R15)
 
 sum11:
-	CMPQ       120(R15), $0x00
+	TESTQ      $0x00000002, 120(R15)
 	JEQ        linear11
 	VPXORD     Z31, Z31, Z31
 	LAST_RELU2_AVX512(Z0, Z1)
@@ -10385,7 +11810,7 @@ sum11:
 
 linear11:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store11
 	LAST_ADD2_AVX512(Z0, Z1)
 	LAST_ADD2_AVX512(Z2, Z3)
@@ -10420,6 +11845,21 @@ store11:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile11
+	DECQ       136(R15)
+	JEQ        end11
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile11
+
+end11:
 	VZEROUPPER
 	RET
 
@@ -10451,12 +11891,12 @@ tile10:
 	VMOVAPS Z0, Z18
 	VMOVAPS Z1, Z19
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap10:
 	LEAQ        88(R14), R12
-	MOVQ        R12, 144(R15)
+	MOVQ        R12, 184(R15)
 	MOVQ        (R15), R12
 	MOVQ        8(R15), R15
 	LAST_POINTER(AX, R12, 8)
@@ -10495,12 +11935,12 @@ tap10:
 	VFMADD231PS 64(R10), Z30, K1, Z17
 	VFMADD231PS 64(R11), Z30, K1, Z19
 	MOVQ        t+0(FP), R15
-	MOVQ        144(R15), R14
-	DECQ        136(R15)
+	MOVQ        184(R15), R14
+	DECQ        176(R15)
 	JNE         tap10
 	MOVQ        96(R15), R14
 	MOVQ        104(R15), AX
-	TESTQ       AX, AX
+	TESTQ       $0x00000001, 120(R15)
 	JEQ         sum10
 	LAST_ADD2_AVX512(Z0, Z1)
 	LAST_ADD2_AVX512(Z2, Z3)
@@ -10515,7 +11955,7 @@ tap10:
 	MOVQ        AX, 104(R15)
 
 sum10:
-	CMPQ       120(R15), $0x00
+	TESTQ      $0x00000002, 120(R15)
 	JEQ        linear10
 	VPXORD     Z31, Z31, Z31
 	LAST_RELU2_AVX512(Z0, Z1)
@@ -10531,7 +11971,7 @@ sum10:
 
 linear10:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store10
 	LAST_ADD2_AVX512(Z0, Z1)
 	LAST_ADD2_AVX512(Z2, Z3)
@@ -10564,6 +12004,21 @@ store10:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile10
+	DECQ       136(R15)
+	JEQ        end10
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile10
+
+end10:
 	VZEROUPPER
 	RET
 
@@ -10593,12 +12048,12 @@ tile9:
 	VMOVAPS Z0, Z16
 	VMOVAPS Z1, Z17
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap9:
 	LEAQ        80(R14), R11
-	MOVQ        R11, 144(R15)
+	MOVQ        R11, 184(R15)
 	MOVQ        (R15), R11
 	MOVQ        8(R15), R15
 	LAST_POINTER(AX, R11, 8)
@@ -10634,12 +12089,12 @@ tap9:
 	VFMADD231PS 64(R9), Z30, K1, Z15
 	VFMADD231PS 64(R10), Z30, K1, Z17
 	MOVQ        t+0(FP), R15
-	MOVQ        144(R15), R14
-	DECQ        136(R15)
+	MOVQ        184(R15), R14
+	DECQ        176(R15)
 	JNE         tap9
 	MOVQ        96(R15), R14
 	MOVQ        104(R15), AX
-	TESTQ       AX, AX
+	TESTQ       $0x00000001, 120(R15)
 	JEQ         sum9
 	LAST_ADD2_AVX512(Z0, Z1)
 	LAST_ADD2_AVX512(Z2, Z3)
@@ -10653,7 +12108,7 @@ tap9:
 	MOVQ        AX, 104(R15)
 
 sum9:
-	CMPQ       120(R15), $0x00
+	TESTQ      $0x00000002, 120(R15)
 	JEQ        linear9
 	VPXORD     Z31, Z31, Z31
 	LAST_RELU2_AVX512(Z0, Z1)
@@ -10668,7 +12123,7 @@ sum9:
 
 linear9:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store9
 	LAST_ADD2_AVX512(Z0, Z1)
 	LAST_ADD2_AVX512(Z2, Z3)
@@ -10699,6 +12154,21 @@ store9:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile9
+	DECQ       136(R15)
+	JEQ        end9
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile9
+
+end9:
 	VZEROUPPER
 	RET
 
@@ -10726,12 +12196,12 @@ tile8:
 	VMOVAPS Z0, Z14
 	VMOVAPS Z1, Z15
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap8:
 	LEAQ        72(R14), R10
-	MOVQ        R10, 144(R15)
+	MOVQ        R10, 184(R15)
 	MOVQ        (R15), R10
 	MOVQ        8(R15), R15
 	LAST_POINTER(AX, R10, 8)
@@ -10764,12 +12234,12 @@ tap8:
 	VFMADD231PS 64(R8), Z30, K1, Z13
 	VFMADD231PS 64(R9), Z30, K1, Z15
 	MOVQ        t+0(FP), R15
-	MOVQ        144(R15), R14
-	DECQ        136(R15)
+	MOVQ        184(R15), R14
+	DECQ        176(R15)
 	JNE         tap8
 	MOVQ        96(R15), R14
 	MOVQ        104(R15), AX
-	TESTQ       AX, AX
+	TESTQ       $0x00000001, 120(R15)
 	JEQ         sum8
 	LAST_ADD2_AVX512(Z0, Z1)
 	LAST_ADD2_AVX512(Z2, Z3)
@@ -10782,7 +12252,7 @@ tap8:
 	MOVQ        AX, 104(R15)
 
 sum8:
-	CMPQ       120(R15), $0x00
+	TESTQ      $0x00000002, 120(R15)
 	JEQ        linear8
 	VPXORD     Z31, Z31, Z31
 	LAST_RELU2_AVX512(Z0, Z1)
@@ -10796,7 +12266,7 @@ sum8:
 
 linear8:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store8
 	LAST_ADD2_AVX512(Z0, Z1)
 	LAST_ADD2_AVX512(Z2, Z3)
@@ -10825,6 +12295,21 @@ store8:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile8
+	DECQ       136(R15)
+	JEQ        end8
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile8
+
+end8:
 	VZEROUPPER
 	RET
 
@@ -10850,12 +12335,12 @@ tile7:
 	VMOVAPS Z0, Z12
 	VMOVAPS Z1, Z13
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap7:
 	LEAQ        64(R14), R9
-	MOVQ        R9, 144(R15)
+	MOVQ        R9, 184(R15)
 	MOVQ        (R15), R9
 	MOVQ        8(R15), R15
 	LAST_POINTER(AX, R9, 8)
@@ -10885,12 +12370,12 @@ tap7:
 	VFMADD231PS 64(DI), Z30, K1, Z11
 	VFMADD231PS 64(R8), Z30, K1, Z13
 	MOVQ        t+0(FP), R15
-	MOVQ        144(R15), R14
-	DECQ        136(R15)
+	MOVQ        184(R15), R14
+	DECQ        176(R15)
 	JNE         tap7
 	MOVQ        96(R15), R14
 	MOVQ        104(R15), AX
-	TESTQ       AX, AX
+	TESTQ       $0x00000001, 120(R15)
 	JEQ         sum7
 	LAST_ADD2_AVX512(Z0, Z1)
 	LAST_ADD2_AVX512(Z2, Z3)
@@ -10902,7 +12387,7 @@ tap7:
 	MOVQ        AX, 104(R15)
 
 sum7:
-	CMPQ       120(R15), $0x00
+	TESTQ      $0x00000002, 120(R15)
 	JEQ        linear7
 	VPXORD     Z31, Z31, Z31
 	LAST_RELU2_AVX512(Z0, Z1)
@@ -10915,7 +12400,7 @@ sum7:
 
 linear7:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store7
 	LAST_ADD2_AVX512(Z0, Z1)
 	LAST_ADD2_AVX512(Z2, Z3)
@@ -10942,6 +12427,21 @@ store7:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile7
+	DECQ       136(R15)
+	JEQ        end7
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile7
+
+end7:
 	VZEROUPPER
 	RET
 
@@ -10965,12 +12465,12 @@ tile6:
 	VMOVAPS Z0, Z10
 	VMOVAPS Z1, Z11
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap6:
 	LEAQ        56(R14), R8
-	MOVQ        R8, 144(R15)
+	MOVQ        R8, 184(R15)
 	MOVQ        (R15), R8
 	MOVQ        8(R15), R15
 	LAST_POINTER(AX, R8, 8)
@@ -10997,12 +12497,12 @@ tap6:
 	VFMADD231PS 64(SI), Z30, K1, Z9
 	VFMADD231PS 64(DI), Z30, K1, Z11
 	MOVQ        t+0(FP), R15
-	MOVQ        144(R15), R14
-	DECQ        136(R15)
+	MOVQ        184(R15), R14
+	DECQ        176(R15)
 	JNE         tap6
 	MOVQ        96(R15), R14
 	MOVQ        104(R15), AX
-	TESTQ       AX, AX
+	TESTQ       $0x00000001, 120(R15)
 	JEQ         sum6
 	LAST_ADD2_AVX512(Z0, Z1)
 	LAST_ADD2_AVX512(Z2, Z3)
@@ -11013,7 +12513,7 @@ tap6:
 	MOVQ        AX, 104(R15)
 
 sum6:
-	CMPQ       120(R15), $0x00
+	TESTQ      $0x00000002, 120(R15)
 	JEQ        linear6
 	VPXORD     Z31, Z31, Z31
 	LAST_RELU2_AVX512(Z0, Z1)
@@ -11025,7 +12525,7 @@ sum6:
 
 linear6:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store6
 	LAST_ADD2_AVX512(Z0, Z1)
 	LAST_ADD2_AVX512(Z2, Z3)
@@ -11050,6 +12550,21 @@ store6:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile6
+	DECQ       136(R15)
+	JEQ        end6
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile6
+
+end6:
 	VZEROUPPER
 	RET
 
@@ -11071,12 +12586,12 @@ tile5:
 	VMOVAPS Z0, Z8
 	VMOVAPS Z1, Z9
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap5:
 	LEAQ        48(R14), DI
-	MOVQ        DI, 144(R15)
+	MOVQ        DI, 184(R15)
 	MOVQ        (R15), DI
 	MOVQ        8(R15), R15
 	LAST_POINTER(AX, DI, 8)
@@ -11100,12 +12615,12 @@ tap5:
 	VFMADD231PS 64(DX), Z30, K1, Z7
 	VFMADD231PS 64(SI), Z30, K1, Z9
 	MOVQ        t+0(FP), R15
-	MOVQ        144(R15), R14
-	DECQ        136(R15)
+	MOVQ        184(R15), R14
+	DECQ        176(R15)
 	JNE         tap5
 	MOVQ        96(R15), R14
 	MOVQ        104(R15), AX
-	TESTQ       AX, AX
+	TESTQ       $0x00000001, 120(R15)
 	JEQ         sum5
 	LAST_ADD2_AVX512(Z0, Z1)
 	LAST_ADD2_AVX512(Z2, Z3)
@@ -11115,7 +12630,7 @@ tap5:
 	MOVQ        AX, 104(R15)
 
 sum5:
-	CMPQ       120(R15), $0x00
+	TESTQ      $0x00000002, 120(R15)
 	JEQ        linear5
 	VPXORD     Z31, Z31, Z31
 	LAST_RELU2_AVX512(Z0, Z1)
@@ -11126,7 +12641,7 @@ sum5:
 
 linear5:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store5
 	LAST_ADD2_AVX512(Z0, Z1)
 	LAST_ADD2_AVX512(Z2, Z3)
@@ -11149,6 +12664,21 @@ store5:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile5
+	DECQ       136(R15)
+	JEQ        end5
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile5
+
+end5:
 	VZEROUPPER
 	RET
 
@@ -11168,12 +12698,12 @@ tile4:
 	VMOVAPS Z0, Z6
 	VMOVAPS Z1, Z7
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap4:
 	LEAQ        40(R14), SI
-	MOVQ        SI, 144(R15)
+	MOVQ        SI, 184(R15)
 	MOVQ        (R15), SI
 	MOVQ        8(R15), R15
 	LAST_POINTER(AX, SI, 8)
@@ -11194,12 +12724,12 @@ tap4:
 	VFMADD231PS 64(CX), Z30, K1, Z5
 	VFMADD231PS 64(DX), Z30, K1, Z7
 	MOVQ        t+0(FP), R15
-	MOVQ        144(R15), R14
-	DECQ        136(R15)
+	MOVQ        184(R15), R14
+	DECQ        176(R15)
 	JNE         tap4
 	MOVQ        96(R15), R14
 	MOVQ        104(R15), AX
-	TESTQ       AX, AX
+	TESTQ       $0x00000001, 120(R15)
 	JEQ         sum4
 	LAST_ADD2_AVX512(Z0, Z1)
 	LAST_ADD2_AVX512(Z2, Z3)
@@ -11208,7 +12738,7 @@ tap4:
 	MOVQ        AX, 104(R15)
 
 sum4:
-	CMPQ       120(R15), $0x00
+	TESTQ      $0x00000002, 120(R15)
 	JEQ        linear4
 	VPXORD     Z31, Z31, Z31
 	LAST_RELU2_AVX512(Z0, Z1)
@@ -11218,7 +12748,7 @@ sum4:
 
 linear4:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store4
 	LAST_ADD2_AVX512(Z0, Z1)
 	LAST_ADD2_AVX512(Z2, Z3)
@@ -11239,6 +12769,21 @@ store4:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile4
+	DECQ       136(R15)
+	JEQ        end4
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile4
+
+end4:
 	VZEROUPPER
 	RET
 
@@ -11256,12 +12801,12 @@ tile3:
 	VMOVAPS Z0, Z4
 	VMOVAPS Z1, Z5
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap3:
 	LEAQ        32(R14), DX
-	MOVQ        DX, 144(R15)
+	MOVQ        DX, 184(R15)
 	MOVQ        (R15), DX
 	MOVQ        8(R15), R15
 	LAST_POINTER(AX, DX, 8)
@@ -11279,12 +12824,12 @@ tap3:
 	VFMADD231PS 64(BX), Z30, K1, Z3
 	VFMADD231PS 64(CX), Z30, K1, Z5
 	MOVQ        t+0(FP), R15
-	MOVQ        144(R15), R14
-	DECQ        136(R15)
+	MOVQ        184(R15), R14
+	DECQ        176(R15)
 	JNE         tap3
 	MOVQ        96(R15), R14
 	MOVQ        104(R15), AX
-	TESTQ       AX, AX
+	TESTQ       $0x00000001, 120(R15)
 	JEQ         sum3
 	LAST_ADD2_AVX512(Z0, Z1)
 	LAST_ADD2_AVX512(Z2, Z3)
@@ -11292,7 +12837,7 @@ tap3:
 	MOVQ        AX, 104(R15)
 
 sum3:
-	CMPQ       120(R15), $0x00
+	TESTQ      $0x00000002, 120(R15)
 	JEQ        linear3
 	VPXORD     Z31, Z31, Z31
 	LAST_RELU2_AVX512(Z0, Z1)
@@ -11301,7 +12846,7 @@ sum3:
 
 linear3:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store3
 	LAST_ADD2_AVX512(Z0, Z1)
 	LAST_ADD2_AVX512(Z2, Z3)
@@ -11320,6 +12865,21 @@ store3:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile3
+	DECQ       136(R15)
+	JEQ        end3
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile3
+
+end3:
 	VZEROUPPER
 	RET
 
@@ -11335,12 +12895,12 @@ tile2:
 	VMOVAPS Z0, Z2
 	VMOVAPS Z1, Z3
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap2:
 	LEAQ        24(R14), CX
-	MOVQ        CX, 144(R15)
+	MOVQ        CX, 184(R15)
 	MOVQ        (R15), CX
 	MOVQ        8(R15), R15
 	LAST_POINTER(AX, CX, 8)
@@ -11355,19 +12915,19 @@ tap2:
 	VFMADD231PS 64(AX), Z30, K1, Z1
 	VFMADD231PS 64(BX), Z30, K1, Z3
 	MOVQ        t+0(FP), R15
-	MOVQ        144(R15), R14
-	DECQ        136(R15)
+	MOVQ        184(R15), R14
+	DECQ        176(R15)
 	JNE         tap2
 	MOVQ        96(R15), R14
 	MOVQ        104(R15), AX
-	TESTQ       AX, AX
+	TESTQ       $0x00000001, 120(R15)
 	JEQ         sum2
 	LAST_ADD2_AVX512(Z0, Z1)
 	LAST_ADD2_AVX512(Z2, Z3)
 	MOVQ        AX, 104(R15)
 
 sum2:
-	CMPQ       120(R15), $0x00
+	TESTQ      $0x00000002, 120(R15)
 	JEQ        linear2
 	VPXORD     Z31, Z31, Z31
 	LAST_RELU2_AVX512(Z0, Z1)
@@ -11375,7 +12935,7 @@ sum2:
 
 linear2:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store2
 	LAST_ADD2_AVX512(Z0, Z1)
 	LAST_ADD2_AVX512(Z2, Z3)
@@ -11392,6 +12952,21 @@ store2:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile2
+	DECQ       136(R15)
+	JEQ        end2
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile2
+
+end2:
 	VZEROUPPER
 	RET
 
@@ -11403,12 +12978,12 @@ tile1:
 	VMOVUPS (R14), Z0
 	VMOVUPS 64(R14), Z1
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap1:
 	LEAQ        16(R14), BX
-	MOVQ        BX, 144(R15)
+	MOVQ        BX, 184(R15)
 	MOVQ        (R15), BX
 	MOVQ        8(R15), R15
 	LAST_POINTER(AX, BX, 8)
@@ -11420,25 +12995,25 @@ tap1:
 	VMOVUPS     64(R15), Z30
 	VFMADD231PS 64(AX), Z30, K1, Z1
 	MOVQ        t+0(FP), R15
-	MOVQ        144(R15), R14
-	DECQ        136(R15)
+	MOVQ        184(R15), R14
+	DECQ        176(R15)
 	JNE         tap1
 	MOVQ        96(R15), R14
 	MOVQ        104(R15), AX
-	TESTQ       AX, AX
+	TESTQ       $0x00000001, 120(R15)
 	JEQ         sum1
 	LAST_ADD2_AVX512(Z0, Z1)
 	MOVQ        AX, 104(R15)
 
 sum1:
-	CMPQ       120(R15), $0x00
+	TESTQ      $0x00000002, 120(R15)
 	JEQ        linear1
 	VPXORD     Z31, Z31, Z31
 	LAST_RELU2_AVX512(Z0, Z1)
 
 linear1:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store1
 	LAST_ADD2_AVX512(Z0, Z1)
 	MOVQ       AX, 112(R15)
@@ -11453,6 +13028,21 @@ store1:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile1
+	DECQ       136(R15)
+	JEQ        end1
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile1
+
+end1:
 	VZEROUPPER
 	RET
 
@@ -11492,12 +13082,12 @@ tile8:
 	VMOVAPS Z1, Z22
 	VMOVAPS Z2, Z23
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap8:
 	LEAQ        72(R14), R10
-	MOVQ        R10, 144(R15)
+	MOVQ        R10, 184(R15)
 	MOVQ        (R15), R10
 	MOVQ        8(R15), R15
 	LAST_POINTER(AX, R10, 8)
@@ -11539,12 +13129,12 @@ tap8:
 	VFMADD231PS 128(R8), Z29, K1, Z20
 	VFMADD231PS 128(R9), Z29, K1, Z23
 	MOVQ        t+0(FP), R15
-	MOVQ        144(R15), R14
-	DECQ        136(R15)
+	MOVQ        184(R15), R14
+	DECQ        176(R15)
 	JNE         tap8
 	MOVQ        96(R15), R14
 	MOVQ        104(R15), AX
-	TESTQ       AX, AX
+	TESTQ       $0x00000001, 120(R15)
 	JEQ         sum8
 	LAST_ADD3_AVX512(Z0, Z1, Z2)
 	LAST_ADD3_AVX512(Z3, Z4, Z5)
@@ -11557,7 +13147,7 @@ tap8:
 	MOVQ        AX, 104(R15)
 
 sum8:
-	CMPQ       120(R15), $0x00
+	TESTQ      $0x00000002, 120(R15)
 	JEQ        linear8
 	VPXORD     Z31, Z31, Z31
 	LAST_RELU3_AVX512(Z0, Z1, Z2)
@@ -11571,7 +13161,7 @@ sum8:
 
 linear8:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store8
 	LAST_ADD3_AVX512(Z0, Z1, Z2)
 	LAST_ADD3_AVX512(Z3, Z4, Z5)
@@ -11600,6 +13190,21 @@ store8:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile8
+	DECQ       136(R15)
+	JEQ        end8
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile8
+
+end8:
 	VZEROUPPER
 	RET
 
@@ -11632,12 +13237,12 @@ tile7:
 	VMOVAPS Z1, Z19
 	VMOVAPS Z2, Z20
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap7:
 	LEAQ        64(R14), R9
-	MOVQ        R9, 144(R15)
+	MOVQ        R9, 184(R15)
 	MOVQ        (R15), R9
 	MOVQ        8(R15), R15
 	LAST_POINTER(AX, R9, 8)
@@ -11675,12 +13280,12 @@ tap7:
 	VFMADD231PS 128(DI), Z29, K1, Z17
 	VFMADD231PS 128(R8), Z29, K1, Z20
 	MOVQ        t+0(FP), R15
-	MOVQ        144(R15), R14
-	DECQ        136(R15)
+	MOVQ        184(R15), R14
+	DECQ        176(R15)
 	JNE         tap7
 	MOVQ        96(R15), R14
 	MOVQ        104(R15), AX
-	TESTQ       AX, AX
+	TESTQ       $0x00000001, 120(R15)
 	JEQ         sum7
 	LAST_ADD3_AVX512(Z0, Z1, Z2)
 	LAST_ADD3_AVX512(Z3, Z4, Z5)
@@ -11692,7 +13297,7 @@ tap7:
 	MOVQ        AX, 104(R15)
 
 sum7:
-	CMPQ       120(R15), $0x00
+	TESTQ      $0x00000002, 120(R15)
 	JEQ        linear7
 	VPXORD     Z31, Z31, Z31
 	LAST_RELU3_AVX512(Z0, Z1, Z2)
@@ -11705,7 +13310,7 @@ sum7:
 
 linear7:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store7
 	LAST_ADD3_AVX512(Z0, Z1, Z2)
 	LAST_ADD3_AVX512(Z3, Z4, Z5)
@@ -11732,6 +13337,21 @@ store7:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile7
+	DECQ       136(R15)
+	JEQ        end7
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile7
+
+end7:
 	VZEROUPPER
 	RET
 
@@ -11761,12 +13381,12 @@ tile6:
 	VMOVAPS Z1, Z16
 	VMOVAPS Z2, Z17
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap6:
 	LEAQ        56(R14), R8
-	MOVQ        R8, 144(R15)
+	MOVQ        R8, 184(R15)
 	MOVQ        (R15), R8
 	MOVQ        8(R15), R15
 	LAST_POINTER(AX, R8, 8)
@@ -11800,12 +13420,12 @@ tap6:
 	VFMADD231PS 128(SI), Z29, K1, Z14
 	VFMADD231PS 128(DI), Z29, K1, Z17
 	MOVQ        t+0(FP), R15
-	MOVQ        144(R15), R14
-	DECQ        136(R15)
+	MOVQ        184(R15), R14
+	DECQ        176(R15)
 	JNE         tap6
 	MOVQ        96(R15), R14
 	MOVQ        104(R15), AX
-	TESTQ       AX, AX
+	TESTQ       $0x00000001, 120(R15)
 	JEQ         sum6
 	LAST_ADD3_AVX512(Z0, Z1, Z2)
 	LAST_ADD3_AVX512(Z3, Z4, Z5)
@@ -11816,7 +13436,7 @@ tap6:
 	MOVQ        AX, 104(R15)
 
 sum6:
-	CMPQ       120(R15), $0x00
+	TESTQ      $0x00000002, 120(R15)
 	JEQ        linear6
 	VPXORD     Z31, Z31, Z31
 	LAST_RELU3_AVX512(Z0, Z1, Z2)
@@ -11828,7 +13448,7 @@ sum6:
 
 linear6:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store6
 	LAST_ADD3_AVX512(Z0, Z1, Z2)
 	LAST_ADD3_AVX512(Z3, Z4, Z5)
@@ -11853,6 +13473,21 @@ store6:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile6
+	DECQ       136(R15)
+	JEQ        end6
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile6
+
+end6:
 	VZEROUPPER
 	RET
 
@@ -11879,12 +13514,12 @@ tile5:
 	VMOVAPS Z1, Z13
 	VMOVAPS Z2, Z14
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap5:
 	LEAQ        48(R14), DI
-	MOVQ        DI, 144(R15)
+	MOVQ        DI, 184(R15)
 	MOVQ        (R15), DI
 	MOVQ        8(R15), R15
 	LAST_POINTER(AX, DI, 8)
@@ -11914,12 +13549,12 @@ tap5:
 	VFMADD231PS 128(DX), Z29, K1, Z11
 	VFMADD231PS 128(SI), Z29, K1, Z14
 	MOVQ        t+0(FP), R15
-	MOVQ        144(R15), R14
-	DECQ        136(R15)
+	MOVQ        184(R15), R14
+	DECQ        176(R15)
 	JNE         tap5
 	MOVQ        96(R15), R14
 	MOVQ        104(R15), AX
-	TESTQ       AX, AX
+	TESTQ       $0x00000001, 120(R15)
 	JEQ         sum5
 	LAST_ADD3_AVX512(Z0, Z1, Z2)
 	LAST_ADD3_AVX512(Z3, Z4, Z5)
@@ -11929,7 +13564,7 @@ tap5:
 	MOVQ        AX, 104(R15)
 
 sum5:
-	CMPQ       120(R15), $0x00
+	TESTQ      $0x00000002, 120(R15)
 	JEQ        linear5
 	VPXORD     Z31, Z31, Z31
 	LAST_RELU3_AVX512(Z0, Z1, Z2)
@@ -11940,7 +13575,7 @@ sum5:
 
 linear5:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store5
 	LAST_ADD3_AVX512(Z0, Z1, Z2)
 	LAST_ADD3_AVX512(Z3, Z4, Z5)
@@ -11963,6 +13598,21 @@ store5:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile5
+	DECQ       136(R15)
+	JEQ        end5
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile5
+
+end5:
 	VZEROUPPER
 	RET
 
@@ -11986,12 +13636,12 @@ tile4:
 	VMOVAPS Z1, Z10
 	VMOVAPS Z2, Z11
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap4:
 	LEAQ        40(R14), SI
-	MOVQ        SI, 144(R15)
+	MOVQ        SI, 184(R15)
 	MOVQ        (R15), SI
 	MOVQ        8(R15), R15
 	LAST_POINTER(AX, SI, 8)
@@ -12017,12 +13667,12 @@ tap4:
 	VFMADD231PS 128(CX), Z29, K1, Z8
 	VFMADD231PS 128(DX), Z29, K1, Z11
 	MOVQ        t+0(FP), R15
-	MOVQ        144(R15), R14
-	DECQ        136(R15)
+	MOVQ        184(R15), R14
+	DECQ        176(R15)
 	JNE         tap4
 	MOVQ        96(R15), R14
 	MOVQ        104(R15), AX
-	TESTQ       AX, AX
+	TESTQ       $0x00000001, 120(R15)
 	JEQ         sum4
 	LAST_ADD3_AVX512(Z0, Z1, Z2)
 	LAST_ADD3_AVX512(Z3, Z4, Z5)
@@ -12031,7 +13681,7 @@ tap4:
 	MOVQ        AX, 104(R15)
 
 sum4:
-	CMPQ       120(R15), $0x00
+	TESTQ      $0x00000002, 120(R15)
 	JEQ        linear4
 	VPXORD     Z31, Z31, Z31
 	LAST_RELU3_AVX512(Z0, Z1, Z2)
@@ -12041,7 +13691,7 @@ sum4:
 
 linear4:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store4
 	LAST_ADD3_AVX512(Z0, Z1, Z2)
 	LAST_ADD3_AVX512(Z3, Z4, Z5)
@@ -12062,6 +13712,21 @@ store4:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile4
+	DECQ       136(R15)
+	JEQ        end4
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile4
+
+end4:
 	VZEROUPPER
 	RET
 
@@ -12082,12 +13747,12 @@ tile3:
 	VMOVAPS Z1, Z7
 	VMOVAPS Z2, Z8
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap3:
 	LEAQ        32(R14), DX
-	MOVQ        DX, 144(R15)
+	MOVQ        DX, 184(R15)
 	MOVQ        (R15), DX
 	MOVQ        8(R15), R15
 	LAST_POINTER(AX, DX, 8)
@@ -12109,12 +13774,12 @@ tap3:
 	VFMADD231PS 128(BX), Z29, K1, Z5
 	VFMADD231PS 128(CX), Z29, K1, Z8
 	MOVQ        t+0(FP), R15
-	MOVQ        144(R15), R14
-	DECQ        136(R15)
+	MOVQ        184(R15), R14
+	DECQ        176(R15)
 	JNE         tap3
 	MOVQ        96(R15), R14
 	MOVQ        104(R15), AX
-	TESTQ       AX, AX
+	TESTQ       $0x00000001, 120(R15)
 	JEQ         sum3
 	LAST_ADD3_AVX512(Z0, Z1, Z2)
 	LAST_ADD3_AVX512(Z3, Z4, Z5)
@@ -12122,7 +13787,7 @@ tap3:
 	MOVQ        AX, 104(R15)
 
 sum3:
-	CMPQ       120(R15), $0x00
+	TESTQ      $0x00000002, 120(R15)
 	JEQ        linear3
 	VPXORD     Z31, Z31, Z31
 	LAST_RELU3_AVX512(Z0, Z1, Z2)
@@ -12131,7 +13796,7 @@ sum3:
 
 linear3:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store3
 	LAST_ADD3_AVX512(Z0, Z1, Z2)
 	LAST_ADD3_AVX512(Z3, Z4, Z5)
@@ -12150,6 +13815,21 @@ store3:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile3
+	DECQ       136(R15)
+	JEQ        end3
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile3
+
+end3:
 	VZEROUPPER
 	RET
 
@@ -12167,12 +13847,12 @@ tile2:
 	VMOVAPS Z1, Z4
 	VMOVAPS Z2, Z5
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap2:
 	LEAQ        24(R14), CX
-	MOVQ        CX, 144(R15)
+	MOVQ        CX, 184(R15)
 	MOVQ        (R15), CX
 	MOVQ        8(R15), R15
 	LAST_POINTER(AX, CX, 8)
@@ -12190,19 +13870,19 @@ tap2:
 	VFMADD231PS 128(AX), Z29, K1, Z2
 	VFMADD231PS 128(BX), Z29, K1, Z5
 	MOVQ        t+0(FP), R15
-	MOVQ        144(R15), R14
-	DECQ        136(R15)
+	MOVQ        184(R15), R14
+	DECQ        176(R15)
 	JNE         tap2
 	MOVQ        96(R15), R14
 	MOVQ        104(R15), AX
-	TESTQ       AX, AX
+	TESTQ       $0x00000001, 120(R15)
 	JEQ         sum2
 	LAST_ADD3_AVX512(Z0, Z1, Z2)
 	LAST_ADD3_AVX512(Z3, Z4, Z5)
 	MOVQ        AX, 104(R15)
 
 sum2:
-	CMPQ       120(R15), $0x00
+	TESTQ      $0x00000002, 120(R15)
 	JEQ        linear2
 	VPXORD     Z31, Z31, Z31
 	LAST_RELU3_AVX512(Z0, Z1, Z2)
@@ -12210,7 +13890,7 @@ sum2:
 
 linear2:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store2
 	LAST_ADD3_AVX512(Z0, Z1, Z2)
 	LAST_ADD3_AVX512(Z3, Z4, Z5)
@@ -12227,6 +13907,21 @@ store2:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile2
+	DECQ       136(R15)
+	JEQ        end2
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile2
+
+end2:
 	VZEROUPPER
 	RET
 
@@ -12239,12 +13934,12 @@ tile1:
 	VMOVUPS 64(R14), Z1
 	VMOVUPS 128(R14), Z2
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap1:
 	LEAQ        16(R14), BX
-	MOVQ        BX, 144(R15)
+	MOVQ        BX, 184(R15)
 	MOVQ        (R15), BX
 	MOVQ        8(R15), R15
 	LAST_POINTER(AX, BX, 8)
@@ -12258,25 +13953,25 @@ tap1:
 	VMOVUPS     128(R15), Z29
 	VFMADD231PS 128(AX), Z29, K1, Z2
 	MOVQ        t+0(FP), R15
-	MOVQ        144(R15), R14
-	DECQ        136(R15)
+	MOVQ        184(R15), R14
+	DECQ        176(R15)
 	JNE         tap1
 	MOVQ        96(R15), R14
 	MOVQ        104(R15), AX
-	TESTQ       AX, AX
+	TESTQ       $0x00000001, 120(R15)
 	JEQ         sum1
 	LAST_ADD3_AVX512(Z0, Z1, Z2)
 	MOVQ        AX, 104(R15)
 
 sum1:
-	CMPQ       120(R15), $0x00
+	TESTQ      $0x00000002, 120(R15)
 	JEQ        linear1
 	VPXORD     Z31, Z31, Z31
 	LAST_RELU3_AVX512(Z0, Z1, Z2)
 
 linear1:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store1
 	LAST_ADD3_AVX512(Z0, Z1, Z2)
 	MOVQ       AX, 112(R15)
@@ -12291,6 +13986,21 @@ store1:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile1
+	DECQ       136(R15)
+	JEQ        end1
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile1
+
+end1:
 	VZEROUPPER
 	RET
 
@@ -12330,12 +14040,12 @@ tile6:
 	VMOVAPS Z2, Z22
 	VMOVAPS Z3, Z23
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap6:
 	LEAQ        56(R14), R8
-	MOVQ        R8, 144(R15)
+	MOVQ        R8, 184(R15)
 	MOVQ        (R15), R8
 	MOVQ        8(R15), R15
 	LAST_POINTER(AX, R8, 8)
@@ -12376,12 +14086,12 @@ tap6:
 	VFMADD231PS 192(SI), Z28, K1, Z19
 	VFMADD231PS 192(DI), Z28, K1, Z23
 	MOVQ        t+0(FP), R15
-	MOVQ        144(R15), R14
-	DECQ        136(R15)
+	MOVQ        184(R15), R14
+	DECQ        176(R15)
 	JNE         tap6
 	MOVQ        96(R15), R14
 	MOVQ        104(R15), AX
-	TESTQ       AX, AX
+	TESTQ       $0x00000001, 120(R15)
 	JEQ         sum6
 	LAST_ADD4_AVX512(Z0, Z1, Z2, Z3)
 	LAST_ADD4_AVX512(Z4, Z5, Z6, Z7)
@@ -12392,7 +14102,7 @@ tap6:
 	MOVQ        AX, 104(R15)
 
 sum6:
-	CMPQ       120(R15), $0x00
+	TESTQ      $0x00000002, 120(R15)
 	JEQ        linear6
 	VPXORD     Z31, Z31, Z31
 	LAST_RELU4_AVX512(Z0, Z1, Z2, Z3)
@@ -12404,7 +14114,7 @@ sum6:
 
 linear6:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store6
 	LAST_ADD4_AVX512(Z0, Z1, Z2, Z3)
 	LAST_ADD4_AVX512(Z4, Z5, Z6, Z7)
@@ -12429,6 +14139,21 @@ store6:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile6
+	DECQ       136(R15)
+	JEQ        end6
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile6
+
+end6:
 	VZEROUPPER
 	RET
 
@@ -12460,12 +14185,12 @@ tile5:
 	VMOVAPS Z2, Z18
 	VMOVAPS Z3, Z19
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap5:
 	LEAQ        48(R14), DI
-	MOVQ        DI, 144(R15)
+	MOVQ        DI, 184(R15)
 	MOVQ        (R15), DI
 	MOVQ        8(R15), R15
 	LAST_POINTER(AX, DI, 8)
@@ -12501,12 +14226,12 @@ tap5:
 	VFMADD231PS 192(DX), Z28, K1, Z15
 	VFMADD231PS 192(SI), Z28, K1, Z19
 	MOVQ        t+0(FP), R15
-	MOVQ        144(R15), R14
-	DECQ        136(R15)
+	MOVQ        184(R15), R14
+	DECQ        176(R15)
 	JNE         tap5
 	MOVQ        96(R15), R14
 	MOVQ        104(R15), AX
-	TESTQ       AX, AX
+	TESTQ       $0x00000001, 120(R15)
 	JEQ         sum5
 	LAST_ADD4_AVX512(Z0, Z1, Z2, Z3)
 	LAST_ADD4_AVX512(Z4, Z5, Z6, Z7)
@@ -12516,7 +14241,7 @@ tap5:
 	MOVQ        AX, 104(R15)
 
 sum5:
-	CMPQ       120(R15), $0x00
+	TESTQ      $0x00000002, 120(R15)
 	JEQ        linear5
 	VPXORD     Z31, Z31, Z31
 	LAST_RELU4_AVX512(Z0, Z1, Z2, Z3)
@@ -12527,7 +14252,7 @@ sum5:
 
 linear5:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store5
 	LAST_ADD4_AVX512(Z0, Z1, Z2, Z3)
 	LAST_ADD4_AVX512(Z4, Z5, Z6, Z7)
@@ -12550,6 +14275,21 @@ store5:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile5
+	DECQ       136(R15)
+	JEQ        end5
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile5
+
+end5:
 	VZEROUPPER
 	RET
 
@@ -12577,12 +14317,12 @@ tile4:
 	VMOVAPS Z2, Z14
 	VMOVAPS Z3, Z15
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap4:
 	LEAQ        40(R14), SI
-	MOVQ        SI, 144(R15)
+	MOVQ        SI, 184(R15)
 	MOVQ        (R15), SI
 	MOVQ        8(R15), R15
 	LAST_POINTER(AX, SI, 8)
@@ -12613,12 +14353,12 @@ tap4:
 	VFMADD231PS 192(CX), Z28, K1, Z11
 	VFMADD231PS 192(DX), Z28, K1, Z15
 	MOVQ        t+0(FP), R15
-	MOVQ        144(R15), R14
-	DECQ        136(R15)
+	MOVQ        184(R15), R14
+	DECQ        176(R15)
 	JNE         tap4
 	MOVQ        96(R15), R14
 	MOVQ        104(R15), AX
-	TESTQ       AX, AX
+	TESTQ       $0x00000001, 120(R15)
 	JEQ         sum4
 	LAST_ADD4_AVX512(Z0, Z1, Z2, Z3)
 	LAST_ADD4_AVX512(Z4, Z5, Z6, Z7)
@@ -12627,7 +14367,7 @@ tap4:
 	MOVQ        AX, 104(R15)
 
 sum4:
-	CMPQ       120(R15), $0x00
+	TESTQ      $0x00000002, 120(R15)
 	JEQ        linear4
 	VPXORD     Z31, Z31, Z31
 	LAST_RELU4_AVX512(Z0, Z1, Z2, Z3)
@@ -12637,7 +14377,7 @@ sum4:
 
 linear4:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store4
 	LAST_ADD4_AVX512(Z0, Z1, Z2, Z3)
 	LAST_ADD4_AVX512(Z4, Z5, Z6, Z7)
@@ -12658,6 +14398,21 @@ store4:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile4
+	DECQ       136(R15)
+	JEQ        end4
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile4
+
+end4:
 	VZEROUPPER
 	RET
 
@@ -12681,12 +14436,12 @@ tile3:
 	VMOVAPS Z2, Z10
 	VMOVAPS Z3, Z11
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap3:
 	LEAQ        32(R14), DX
-	MOVQ        DX, 144(R15)
+	MOVQ        DX, 184(R15)
 	MOVQ        (R15), DX
 	MOVQ        8(R15), R15
 	LAST_POINTER(AX, DX, 8)
@@ -12712,12 +14467,12 @@ tap3:
 	VFMADD231PS 192(BX), Z28, K1, Z7
 	VFMADD231PS 192(CX), Z28, K1, Z11
 	MOVQ        t+0(FP), R15
-	MOVQ        144(R15), R14
-	DECQ        136(R15)
+	MOVQ        184(R15), R14
+	DECQ        176(R15)
 	JNE         tap3
 	MOVQ        96(R15), R14
 	MOVQ        104(R15), AX
-	TESTQ       AX, AX
+	TESTQ       $0x00000001, 120(R15)
 	JEQ         sum3
 	LAST_ADD4_AVX512(Z0, Z1, Z2, Z3)
 	LAST_ADD4_AVX512(Z4, Z5, Z6, Z7)
@@ -12725,7 +14480,7 @@ tap3:
 	MOVQ        AX, 104(R15)
 
 sum3:
-	CMPQ       120(R15), $0x00
+	TESTQ      $0x00000002, 120(R15)
 	JEQ        linear3
 	VPXORD     Z31, Z31, Z31
 	LAST_RELU4_AVX512(Z0, Z1, Z2, Z3)
@@ -12734,7 +14489,7 @@ sum3:
 
 linear3:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store3
 	LAST_ADD4_AVX512(Z0, Z1, Z2, Z3)
 	LAST_ADD4_AVX512(Z4, Z5, Z6, Z7)
@@ -12753,6 +14508,21 @@ store3:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile3
+	DECQ       136(R15)
+	JEQ        end3
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile3
+
+end3:
 	VZEROUPPER
 	RET
 
@@ -12772,12 +14542,12 @@ tile2:
 	VMOVAPS Z2, Z6
 	VMOVAPS Z3, Z7
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap2:
 	LEAQ        24(R14), CX
-	MOVQ        CX, 144(R15)
+	MOVQ        CX, 184(R15)
 	MOVQ        (R15), CX
 	MOVQ        8(R15), R15
 	LAST_POINTER(AX, CX, 8)
@@ -12798,19 +14568,19 @@ tap2:
 	VFMADD231PS 192(AX), Z28, K1, Z3
 	VFMADD231PS 192(BX), Z28, K1, Z7
 	MOVQ        t+0(FP), R15
-	MOVQ        144(R15), R14
-	DECQ        136(R15)
+	MOVQ        184(R15), R14
+	DECQ        176(R15)
 	JNE         tap2
 	MOVQ        96(R15), R14
 	MOVQ        104(R15), AX
-	TESTQ       AX, AX
+	TESTQ       $0x00000001, 120(R15)
 	JEQ         sum2
 	LAST_ADD4_AVX512(Z0, Z1, Z2, Z3)
 	LAST_ADD4_AVX512(Z4, Z5, Z6, Z7)
 	MOVQ        AX, 104(R15)
 
 sum2:
-	CMPQ       120(R15), $0x00
+	TESTQ      $0x00000002, 120(R15)
 	JEQ        linear2
 	VPXORD     Z31, Z31, Z31
 	LAST_RELU4_AVX512(Z0, Z1, Z2, Z3)
@@ -12818,7 +14588,7 @@ sum2:
 
 linear2:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store2
 	LAST_ADD4_AVX512(Z0, Z1, Z2, Z3)
 	LAST_ADD4_AVX512(Z4, Z5, Z6, Z7)
@@ -12835,6 +14605,21 @@ store2:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile2
+	DECQ       136(R15)
+	JEQ        end2
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile2
+
+end2:
 	VZEROUPPER
 	RET
 
@@ -12848,12 +14633,12 @@ tile1:
 	VMOVUPS 128(R14), Z2
 	VMOVUPS 192(R14), Z3
 	MOVQ    24(R15), R14
-	MOVQ    R14, 136(R15)
+	MOVQ    R14, 176(R15)
 	MOVQ    16(R15), R14
 
 tap1:
 	LEAQ        16(R14), BX
-	MOVQ        BX, 144(R15)
+	MOVQ        BX, 184(R15)
 	MOVQ        (R15), BX
 	MOVQ        8(R15), R15
 	LAST_POINTER(AX, BX, 8)
@@ -12869,25 +14654,25 @@ tap1:
 	VMOVUPS     192(R15), Z28
 	VFMADD231PS 192(AX), Z28, K1, Z3
 	MOVQ        t+0(FP), R15
-	MOVQ        144(R15), R14
-	DECQ        136(R15)
+	MOVQ        184(R15), R14
+	DECQ        176(R15)
 	JNE         tap1
 	MOVQ        96(R15), R14
 	MOVQ        104(R15), AX
-	TESTQ       AX, AX
+	TESTQ       $0x00000001, 120(R15)
 	JEQ         sum1
 	LAST_ADD4_AVX512(Z0, Z1, Z2, Z3)
 	MOVQ        AX, 104(R15)
 
 sum1:
-	CMPQ       120(R15), $0x00
+	TESTQ      $0x00000002, 120(R15)
 	JEQ        linear1
 	VPXORD     Z31, Z31, Z31
 	LAST_RELU4_AVX512(Z0, Z1, Z2, Z3)
 
 linear1:
 	MOVQ       112(R15), AX
-	TESTQ      AX, AX
+	TESTQ      $0x00000004, 120(R15)
 	JEQ        store1
 	LAST_ADD4_AVX512(Z0, Z1, Z2, Z3)
 	MOVQ       AX, 112(R15)
@@ -12902,5 +14687,20 @@ store1:
 	ADDQ       R14, (R15)
 	DECQ       32(R15)
 	JNE        tile1
+	DECQ       136(R15)
+	JEQ        end1
+	MOVQ       152(R15), R14
+	ADDQ       R14, 16(R15)
+	MOVQ       160(R15), R14
+	ADDQ       R14, (R15)
+	MOVQ       144(R15), R14
+	ADDQ       R14, 32(R15)
+	MOVQ       168(R15), R14
+	ADDQ       R14, 88(R15)
+	ADDQ       R14, 104(R15)
+	ADDQ       R14, 112(R15)
+	JMP        tile1
+
+end1:
 	VZEROUPPER
 	RET

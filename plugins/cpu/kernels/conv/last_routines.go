@@ -20,11 +20,20 @@ type lastTiles struct {
 	ldw                          int // from the weights of a vector of channels to the next; not for depthwise ones
 	bias, dst                    uintptr
 	ldd                          int
-	addend, residual             uintptr // 0 if there are none
-	relu                         int
+	addend, residual             uintptr
+	does                         int     // what comes after the sums
 	mask                         uintptr // of the last vector: see lastRoutines
-	left, cursor                 int     // of the routine
+	// The same tiles of several lines: the steps are from the end of a line to the next line. each is count again.
+	lines, each, listBack, xLine, dstLine int
+	left, cursor                          int // of the routine
 }
+
+// Bits of lastTiles.does.
+const (
+	doesAddend = 1 << iota
+	doesRelu
+	doesResidual
+)
 
 // padding is the place of a pixel outside of x. The sum of it and an address is negative.
 const padding = math.MinInt
@@ -93,8 +102,11 @@ func (g *convolution) lastEach(t *lastTiles, list []int, pixels, vectors int) {
 func (g *convolution) eachPixel(t *lastTiles, list []int, pixels, vectors int, add func(sums []float32, at, from int)) {
 	width := (vectors-1)*g.p.Set.Lanes + int(t.mask)
 	x, out := within(g.last.x, t.x), within(g.Out, t.dst)
-	for i := range t.count {
-		entries := list[i*t.listStep/8:]
+	for i := range t.count * t.lines {
+		if i > 0 && i%t.count == 0 {
+			x, out = x+t.xLine/4, out+t.dstLine/4
+		}
+		entries := list[i%t.count*t.listStep/8:]
 		for r := range pixels {
 			sums := g.Out[out:][:width]
 			copy(sums, g.biases[within(g.biases, t.bias):])
@@ -106,13 +118,13 @@ func (g *convolution) eachPixel(t *lastTiles, list []int, pixels, vectors int, a
 				add(sums, e[0]/4, from)
 			}
 			for o := range sums {
-				if t.addend != 0 {
+				if t.does&doesAddend != 0 {
 					sums[o] += g.Addend[out+o]
 				}
-				if t.relu != 0 {
+				if t.does&doesRelu != 0 {
 					sums[o] = max(sums[o], 0)
 				}
-				if t.residual != 0 {
+				if t.does&doesResidual != 0 {
 					sums[o] += g.Residual[out+o]
 				}
 			}
