@@ -76,6 +76,21 @@ func BenchmarkLayersLast(b *testing.B) {
 	}
 }
 
+// BenchmarkTransposedLast measures transposed convolutions with channels first and last, on one thread.
+func BenchmarkTransposedLast(b *testing.B) {
+	for _, l := range []struct{ cin, cout, size, kernel, pad int }{
+		{128, 64, 5, 2, 0}, {64, 32, 10, 2, 0}, {32, 16, 20, 2, 0}, {64, 32, 16, 4, 1}, {256, 64, 64, 2, 0},
+	} {
+		for _, last := range []bool{false, true} {
+			a := Args{Transposed: true, N: 1, Cin: l.cin, Cout: l.cout, Groups: 1, In: [3]int{1, l.size, l.size},
+				Kernel: [3]int{1, l.kernel, l.kernel}, Stride: [3]int{1, 2, 2}, Pad: [3]int{0, l.pad, l.pad},
+				Dilation: [3]int{1, 1, 1}, Last: last, Packed: new(Packed)}
+			b.Run(fmt.Sprintf("%dx%d-%d,k%d,last=%v", l.cin, l.size, l.cout, l.kernel, last),
+				func(b *testing.B) { measureLayer(b, a) })
+		}
+	}
+}
+
 // measureLayer measures a convolution on one thread, whose weights are packed. It reports the fastest call, since other
 // programs disturb the rest.
 func measureLayer(b *testing.B, a Args) {
@@ -95,6 +110,9 @@ func measureLayer(b *testing.B, a Args) {
 		begin := time.Now()
 		Convolve(p, &a)
 		best = min(best, time.Since(begin))
+	}
+	if a.Transposed {
+		out = a.In
 	}
 	flops := 2 * float64(len(w)) * float64(a.N*out[1]*out[2])
 	b.ReportMetric(flops/float64(best.Nanoseconds()), "GFLOP/s")

@@ -34,7 +34,7 @@ func (g *Args) PackedSize(p *pool.Pool, varies bool) (n int64) {
 	c.Packed = &Packed{}
 	c.k = c.cg * elementwise.Volume(g.Kernel)
 	switch {
-	case c.channelsLast():
+	case g.Last && lastOn(p.Set).tile != nil:
 		n = pool.FloatBytes(c.lastWeights())
 	case g.Last:
 	case g.Transposed:

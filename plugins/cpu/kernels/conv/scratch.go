@@ -44,9 +44,13 @@ func (g *Args) togetherSize(p *pool.Pool) pool.Size {
 		r.Worker = max(r.Worker, c.productScratch(),
 			pool.FloatBytes(c.blockRows()*taps, c.blockRows()/mr*taps*s.Lanes))
 	}
-	if c.channelsLast() {
-		r.Shared, r.Worker = c.lastScratch()
-		return r
+	if c.Last && lastOn(s).tile != nil {
+		more := c.lastScratch()
+		if !g.Transposed {
+			more.Other += r.Other
+			return more
+		}
+		r = r.With(more)
 	}
 	c.Packed = new(Packed)
 	if c.inPatches() {
@@ -74,11 +78,13 @@ func (g *Args) togetherSize(p *pool.Pool) pool.Size {
 	return r.With(plain.ScratchSize(p))
 }
 
-// lastScratch returns what lastConv needs of all workers and of each, also for smaller images.
-func (g *convolution) lastScratch() (shared, worker int64) {
+// lastScratch returns what lastConv needs, also for smaller images.
+func (g *convolution) lastScratch() (r pool.Size) {
 	lanes, taps := g.p.Set.Lanes, elementwise.Volume(g.Kernel)
-	shared = pool.FloatBytes(g.lastWeights(), g.Groups*pool.CeilDiv(g.og, lanes)*lanes+g.Cout+lanes,
-		max(g.cg, lanes*lastOn(g.p.Set).vectors), 2*g.lastListSize())
 	pixels := min(g.joinedPixels(), g.N*elementwise.Volume(g.out))
-	return shared, pool.FloatBytes(taps, 4*taps*pixels)
+	r.Shared = pool.FloatBytes(g.lastWeights(), g.Groups*pool.CeilDiv(g.og, lanes)*lanes+g.Cout+lanes,
+		max(g.cg, lanes*lastOn(g.p.Set).vectors), 2*g.lastListSize())
+	r.Worker = pool.FloatBytes(taps, 4*taps*pixels)
+	r.Other = pool.SizeOf[lastRun](8+g.out[2]/2) + pool.SizeOf[lastSpan](8+2*min(g.out[1], 2*g.Kernel[1]+1))
+	return r
 }
