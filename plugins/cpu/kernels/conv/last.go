@@ -28,7 +28,7 @@ type lastState struct {
 	high    int       // most pixels of a tile
 	own     [2]lastRun
 	spans   []lastSpan // of the lines of a plane of the result
-	chunk   int        // pixels, or lines, of a task
+	chunk   int        // pixels, or cuts of lines, of a task
 	chunks  int
 	parts   int // of the blocks of all groups
 	zeros   []float32
@@ -37,22 +37,26 @@ type lastState struct {
 	list    []int     // of the tiles of a line
 	blank   []int     // a tap outside of x
 	columns int       // of the kernel in the phase
-	does    int       // see lastTiles
+	rows    int
+	tiles   int // of a line
+	cuts    int // into which lines are divided for tasks
+	does    int // see lastTiles
 }
 
-// A lastRun is a run of tiles of as many pixels, whose part of the list begins at place at. In a line, tiles have only
-// the columns of the kernel of which a pixel is inside of x.
-type lastRun struct{ pixels, count, at, column, columns int }
+// A lastRun is a run of tiles of as many pixels, whose part of the list begins at place at. In a line, the first one
+// begins x bytes after the line, the list has only the columns of the kernel of which a pixel is inside of x, and inner
+// tiles, which read no padding, share it.
+type lastRun struct {
+	pixels, count, at, columns, x int
+	inner                         bool
+}
 
 // A lastSpan is a run of lines of the result, from first on, that have the same lines of the kernel inside of x: from
 // above to below.
 type lastSpan struct{ first, count, above, below int }
 
-// channelsLast reports whether lastConv computes the convolution. Those that are transposed are computed by lines.
-func (g *convolution) channelsLast() bool {
-	return g.Last && lastOn(g.p.Set).tile != nil &&
-		!(g.Transposed && (!g.flatImage() || g.out[2]*elementwise.Volume(g.Kernel) > lastList))
-}
+// channelsLast reports whether lastConv computes the convolution.
+func (g *convolution) channelsLast() bool { return g.Last && lastOn(g.p.Set).tile != nil }
 
 // depthwise reports whether each channel of the result is computed from one channel of x, and each of these is read
 // once.
@@ -68,8 +72,7 @@ func (g *convolution) shapeLast() {
 	}
 	d.vectors = pool.CeilDiv(channels, g.p.Set.Lanes)
 	d.flat = g.plain()
-	d.lines = g.Transposed || !d.flat && g.flatImage() && (d.each || g.out[2] >= lastLine) &&
-		g.out[2]*elementwise.Volume(g.Kernel) <= lastList
+	d.lines = !d.flat && (g.Transposed || d.each || g.out[2] >= lastLine)
 	pixels := g.N * elementwise.Volume(g.count)
 	if d.lines {
 		pixels = g.count[2]
@@ -186,12 +189,23 @@ func (g *convolution) divideLast() {
 	if work := pixels * g.Cout * g.k; threads > 1 && work > lastFew {
 		tasks := min(threads*lastShares, pool.CeilDiv(work, lastFew))
 		d.chunk = min(d.chunk, pool.CeilDiv(pixels, tasks))
-		if chunks := pool.CeilDiv(pixels, max(d.chunk, d.high, units)); chunks < 2*threads {
+		if chunks := pool.CeilDiv(pixels, max(d.chunk, d.high)); chunks < 2*threads {
 			d.parts = min(d.blocks*g.lastGroups(), pool.CeilDiv(min(tasks, 2*threads), chunks))
 		}
 	}
+	d.cuts = 1
+	if d.lines {
+		d.cuts = max(1, min(d.tiles, units/d.chunk))
+		units = max(1, units/d.cuts)
+	}
 	tile := max(units, d.high)
 	d.chunk = max(1, d.chunk/tile) * tile / units
+	if d.lines {
+		pixels = g.N * g.count[0] * g.count[1] * d.cuts * units
+		if d.cuts > 1 {
+			d.chunk = 1
+		}
+	}
 	d.chunks = pool.CeilDiv(pixels/units, d.chunk)
 	g.late = d.parts > 1
 }

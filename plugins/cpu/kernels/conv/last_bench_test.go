@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/elementwise"
 	"github.com/rlx-go/rlx/plugins/cpu/kernels/internal/kerneltest"
 	"github.com/rlx-go/rlx/plugins/cpu/kernels/pool"
 	"github.com/rlx-go/rlx/plugins/cpu/kernels/stored"
@@ -100,10 +101,10 @@ func measureLayer(b *testing.B, a Args) {
 	}
 	defer p.Close()
 	r, out := kerneltest.RNG(3), a.OutSize()
-	a.X = kerneltest.Randoms(r, a.N*a.Cin*a.In[1]*a.In[2])
-	w := kerneltest.Randoms(r, a.Cout*a.Cin/a.Groups*a.Kernel[1]*a.Kernel[2])
+	a.X = kerneltest.Randoms(r, a.N*a.Cin*elementwise.Volume(a.In))
+	w := kerneltest.Randoms(r, a.Cout*a.Cin/a.Groups*elementwise.Volume(a.Kernel))
 	a.Weight, a.Bias = stored.F32(w), kerneltest.Randoms(r, a.Cout)
-	a.Out = make([]float32, a.N*a.Cout*out[1]*out[2])
+	a.Out = make([]float32, a.N*a.Cout*elementwise.Volume(out))
 	Convolve(p, &a)
 	best := time.Hour
 	for b.Loop() {
@@ -114,6 +115,6 @@ func measureLayer(b *testing.B, a Args) {
 	if a.Transposed {
 		out = a.In
 	}
-	flops := 2 * float64(len(w)) * float64(a.N*out[1]*out[2])
+	flops := 2 * float64(len(w)) * float64(a.N*elementwise.Volume(out))
 	b.ReportMetric(flops/float64(best.Nanoseconds()), "GFLOP/s")
 }

@@ -39,16 +39,14 @@ func (g *convolution) listLine() {
 			d.list[i+1] = 4 * i * g.Cin
 		}
 	case d.lines:
-		d.columns = 1
-		for d.columns < len(g.phaseTaps) && g.phaseTaps[d.columns].at[1] == g.phaseTaps[0].at[1] {
-			d.columns++
-		}
-		d.line = d.line[:0]
+		d.shapeTaps(g.phaseTaps)
+		d.line, d.tiles = d.line[:0], 0
 		first, at := 0, 0
 		for _, r := range splitRun(d.own[:0], g.count[2], d.high) {
 			for range r.count {
 				at = g.listTile(place[0], first, r.pixels, at)
 				first += r.pixels
+				d.tiles++
 			}
 		}
 		d.spans = d.spans[:0]
@@ -63,62 +61,90 @@ func (g *convolution) listLine() {
 	}
 }
 
+// shapeTaps sets the numbers of lines and of columns of the kernel in the phase.
+func (d *lastState) shapeTaps(taps []tap) {
+	first := taps[0].at
+	d.columns, d.rows = 1, 1
+	for d.columns < len(taps) && taps[d.columns].at[0] == first[0] && taps[d.columns].at[1] == first[1] {
+		d.columns++
+	}
+	for d.rows*d.columns < len(taps) && taps[d.rows*d.columns].at[0] == first[0] {
+		d.rows++
+	}
+}
+
 // rowsInside returns the range of lines of the kernel, in the phase, that are inside of x for line h of the result.
 func (g *convolution) rowsInside(h int) (above, below int) {
-	rows := len(g.phaseTaps) / g.last.columns
+	d := &g.last
 	inside := func(row int) bool {
-		y := h*g.step[1] + g.phaseTaps[row*g.last.columns].at[1]
+		y := h*g.step[1] + g.phaseTaps[row*d.columns].at[1]
 		return y >= 0 && y < g.In[1]
 	}
-	for above < rows && !inside(above) {
+	for above < d.rows && !inside(above) {
 		above++
 	}
-	for below = above; below < rows && inside(below); {
+	for below = above; below < d.rows && inside(below); {
 		below++
 	}
 	return above, below
 }
 
-// columnsInside returns the range of columns of the kernel that are inside of x for a pixel of a tile, and at least one.
-func (g *convolution) columnsInside(first, pixels int) (left, right int) {
-	inside := func(column int) bool {
-		at := g.phaseTaps[column].at[2] + first*g.step[2]
-		return at+(pixels-1)*g.step[2] >= 0 && at < g.In[2]
+// planesInside returns the range of planes of the kernel, in the phase, that are inside of x for plane z of the result.
+func (g *convolution) planesInside(z int) (first, end int) {
+	plane := g.last.rows * g.last.columns
+	planes := len(g.phaseTaps) / plane
+	inside := func(i int) bool {
+		at := z*g.step[0] + g.phaseTaps[i*plane].at[0]
+		return at >= 0 && at < g.In[0]
 	}
-	for left < g.last.columns-1 && !inside(left) {
+	for first < planes && !inside(first) {
+		first++
+	}
+	for end = first; end < planes && inside(end); {
+		end++
+	}
+	return first, end
+}
+
+// columnsInside returns the range of columns of the kernel that are inside of x for a pixel of a tile, at least one,
+// and whether all columns are inside for all pixels.
+func (g *convolution) columnsInside(first, pixels int) (left, right int, all bool) {
+	n, reach := g.last.columns, (pixels-1)*g.step[2]
+	at := func(column int) int { return g.phaseTaps[column].at[2] + first*g.step[2] }
+	inside := func(column int) bool { return at(column)+reach >= 0 && at(column) < g.In[2] }
+	for left < n-1 && !inside(left) {
 		left++
 	}
-	for right = left + 1; right < g.last.columns && inside(right); {
+	for right = left + 1; right < n && inside(right); {
 		right++
 	}
-	return left, right
+	return left, right, min(at(0), at(n-1)) >= 0 && max(at(0), at(n-1))+reach < g.In[2]
 }
 
 // listTile lists what a tile of a line reads, from pixel first on, at a place of the list, and returns the next place.
+// The places in x are counted from that pixel. So tiles that read no padding have the same list.
 func (g *convolution) listTile(apart, first, pixels, at int) int {
 	d, step := &g.last, g.step[2]
-	left, right := g.columnsInside(first, pixels)
-	r := lastRun{pixels: pixels, count: 1, at: at, column: left, columns: right - left}
+	left, right, all := g.columnsInside(first, pixels)
+	r := lastRun{pixels: pixels, count: 1, at: at, columns: right - left, x: 4 * first * step * g.Cin, inner: all}
+	last := len(d.line) - 1
+	if all && last >= 0 && d.line[last].inner && d.line[last].pixels == pixels {
+		d.line[last].count++
+		return at
+	}
 	for row := 0; row < len(g.phaseTaps); row += d.columns {
 		for column := left; column < right; column++ {
 			t := &g.phaseTaps[row+column]
 			e := d.list[at : at+pixels+1]
 			e[0] = apart * t.place
-			x := first*step + t.at[2]
+			line := (t.at[0]*g.In[1] + t.at[1]) * g.In[2]
 			for j := range pixels {
-				e[j+1] = 4 * (t.at[1]*g.In[2] + x) * g.Cin
-				if x < 0 || x >= g.In[2] {
+				e[j+1] = 4 * (line + j*step + t.at[2]) * g.Cin
+				if x := (first+j)*step + t.at[2]; x < 0 || x >= g.In[2] {
 					e[j+1] = padding
 				}
-				x += step
 			}
 			at += pixels + 1
-		}
-	}
-	if n := len(d.line); n > 0 {
-		if l := &d.line[n-1]; l.pixels == pixels && l.column == r.column && l.columns == r.columns {
-			l.count++
-			return at
 		}
 	}
 	d.line = append(d.line, r)
@@ -154,5 +180,10 @@ func (g *convolution) listPixels(w *lastWork, sc *pool.Scratch) {
 
 // lastListSize returns the number of entries of the lists of a line, also for shorter ones.
 func (g *convolution) lastListSize() int {
-	return 2*(lastPixels+1) + 2*min(lastList, g.out[2]*elementwise.Volume(g.Kernel))
+	return 2*(lastPixels+1) + 2*min(g.out[2], 2*g.lastEdges()+8*lastPixels)*elementwise.Volume(g.Kernel)
+}
+
+// lastEdges returns a number of pixels, before and after a line, beyond which none reads padding.
+func (g *convolution) lastEdges() int {
+	return g.Pad[2] + g.OutputPad[2] + 2*g.Dilation[2]*g.Kernel[2]
 }

@@ -33,6 +33,7 @@ const (
 	doesAddend = 1 << iota
 	doesRelu
 	doesResidual
+	doesSums = 1<<iota | doesAddend // adds the elements of the result, which are the addend, too
 )
 
 // padding is the place of a pixel outside of x. The sum of it and an address is negative.
@@ -109,7 +110,9 @@ func (g *convolution) eachPixel(t *lastTiles, list []int, pixels, vectors int, a
 		entries := list[i%t.count*t.listStep/8:]
 		for r := range pixels {
 			sums := g.Out[out:][:width]
-			copy(sums, g.biases[within(g.biases, t.bias):])
+			if t.does&doesSums != doesSums {
+				copy(sums, g.biases[within(g.biases, t.bias):])
+			}
 			for k := range t.taps {
 				from, e := -1, entries[k*(pixels+1):]
 				if e[r+1] != padding {
@@ -118,7 +121,7 @@ func (g *convolution) eachPixel(t *lastTiles, list []int, pixels, vectors int, a
 				add(sums, e[0]/4, from)
 			}
 			for o := range sums {
-				if t.does&doesAddend != 0 {
+				if t.does&doesSums == doesAddend {
 					sums[o] += g.Addend[out+o]
 				}
 				if t.does&doesRelu != 0 {

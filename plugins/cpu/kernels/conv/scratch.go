@@ -85,6 +85,7 @@ func (g *convolution) lastScratch() (r pool.Size) {
 	r.Shared = pool.FloatBytes(g.lastWeights(), g.Groups*pool.CeilDiv(g.og, lanes)*lanes+g.Cout+lanes,
 		max(g.cg, lanes*lastOn(g.p.Set).vectors), 2*g.lastListSize())
 	r.Worker = pool.FloatBytes(taps, 4*taps*pixels)
-	r.Other = pool.SizeOf[lastRun](8+g.out[2]/2) + pool.SizeOf[lastSpan](8+2*min(g.out[1], 2*g.Kernel[1]+1))
+	r.Other = pool.SizeOf[lastRun](4+2*min(g.out[2], 2*g.lastEdges()+4)) +
+		pool.SizeOf[lastSpan](4+2*min(g.out[1], 2*g.Kernel[1]+1))
 	return r
 }
