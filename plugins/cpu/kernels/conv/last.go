@@ -19,6 +19,7 @@ const (
 
 // lastState is the state of a convolution with channels last.
 type lastState struct {
+	compute func(g *convolution, t *lastTiles, list []int, pixels, vectors int)
 	each    bool      // depthwise: vectors hold channels of x, too
 	flat    bool      // all pixels are one line, of one tap
 	lines   bool      // tiles are within lines
@@ -65,7 +66,10 @@ func (g *convolution) depthwise() bool { return g.cg == 1 && g.og == 1 && g.Grou
 // shapeLast chooses the tiles of the phase. They depend on the shape alone.
 func (g *convolution) shapeLast() {
 	d, on := &g.last, lastOn(g.p.Set)
-	d.each = g.depthwise()
+	d.compute = on.tile
+	if d.each = g.depthwise(); d.each {
+		d.compute = on.each
+	}
 	channels, k := g.og, g.cg
 	if d.each {
 		channels, k = g.Cout, 1

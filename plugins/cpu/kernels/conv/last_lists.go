@@ -93,6 +93,9 @@ func (g *convolution) rowsInside(h int) (above, below int) {
 func (g *convolution) planesInside(z int) (first, end int) {
 	plane := g.last.rows * g.last.columns
 	planes := len(g.phaseTaps) / plane
+	if planes == 1 && z == 0 && g.phaseTaps[0].at[0] == 0 { // an image
+		return 0, 1
+	}
 	inside := func(i int) bool {
 		at := z*g.step[0] + g.phaseTaps[i*plane].at[0]
 		return at >= 0 && at < g.In[0]

@@ -13,7 +13,7 @@ import (
 type lastTiles struct {
 	x, zeros uintptr
 	// For each tap: where its weights are, and where each pixel reads x, or padding.
-	list                         *int
+	list                         uintptr
 	taps, count, listStep, xStep int // the steps are from a tile to the next
 	k                            int // channels of x that a tap reads
 	w                            uintptr

@@ -29,7 +29,7 @@ var maskLanes = [16]int32{-1, -1, -1, -1, -1, -1, -1, -1}
 // lastOf adapts a set's routines for one vector, two and so on. lastRun has checked the bounds.
 func lastOf(routines ...func(t *byte, pixels int)) func(*convolution, *lastTiles, []int, int, int) {
 	return func(_ *convolution, t *lastTiles, list []int, pixels, vectors int) {
-		t.list = &list[0]
+		t.list = uintptr(unsafe.Pointer(&list[0]))
 		routines[vectors-1]((*byte)(unsafe.Pointer(t)), pixels)
 	}
 }
