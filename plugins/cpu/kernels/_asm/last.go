@@ -319,7 +319,8 @@ func (r *lastRoutine) finish() {
 		TESTQ(U32(uint32(bit)), Mem{Base: tiles, Disp: lastDoes})
 		JEQ(LabelRef(r.label(label)))
 		for _, s := range r.sums {
-			r.useRow("LAST_ADD", "adds a row of an operand to sums, and goes to the next", s, []param{{"free", free}}, func() {
+			more := []param{{"free", free}}
+			r.useRow("LAST_ADD", "adds a row of an operand to sums, and goes to the next", s, more, func() {
 				for j := range s {
 					m := Mem{Base: at, Disp: j * v.bytes()}
 					switch {
