@@ -19,8 +19,8 @@ var folders = map[string]string{
 	"attend": "attention",
 	"fft":    "fft",
 	"scan":   "scan", "recurrence": "scan",
-	"winograd": "conv",
-	"random":   "sample",
+	"winograd": "conv", "last": "conv",
+	"random": "sample",
 }
 
 // listFolders prints a line for each part for amd64: its name and its package.

@@ -43,6 +43,7 @@ var parts = map[string]func(vec){
 	"scan":            genScan,
 	"images":          genConv,
 	"winograd":        genWinograd,
+	"last":            genLast,
 	"packed":          genPacked,
 	"packed_decode":   genPackedDecode,
 	"packed_integers": genPackedIntegers,

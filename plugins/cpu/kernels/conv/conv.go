@@ -65,6 +65,8 @@ func Convolve(p *pool.Pool, g *Args) {
 	case elementwise.Volume(c.In)*c.Cin == 0: // only padding
 		p.Share(c.N*c.Cout, 1, (*convBias)(c))
 		c.late = true
+	case c.channelsLast():
+		c.lastConv()
 	case c.Last && c.plain():
 		c.plainProduct()
 	case c.Last && c.disjoint():
@@ -159,6 +161,8 @@ type convolution struct {
 	biases              []float32    // of whole vectors of channels, for tiny images
 	masks               [3][]float32 // see alongLines
 	tapped              []tapLine    // lines of the result; see pixels
+
+	last lastState
 
 	rest Epilogue // what is applied to the result, by tasks or, if late is set, after all of them
 	late bool

@@ -20,6 +20,8 @@ type Packed struct {
 	phases   []float32 // of a transpose; see convPhases
 	taps     int       // that phases has
 
+	last []float32 // see packLast
+
 	patches *product.PackedWeights // see inPatches
 	// A weight is not finite, and there is padding: each call computes the convolution by its definition.
 	bad bool
@@ -32,6 +34,8 @@ func (g *Args) PackedSize(p *pool.Pool, varies bool) (n int64) {
 	c.Packed = &Packed{}
 	c.k = c.cg * elementwise.Volume(g.Kernel)
 	switch {
+	case g.Last && lastOn(p.Set).tile != nil:
+		n = pool.FloatBytes(c.lastWeights())
 	case g.Last:
 	case g.Transposed:
 		c.list()

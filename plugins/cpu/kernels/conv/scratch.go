@@ -44,6 +44,14 @@ func (g *Args) togetherSize(p *pool.Pool) pool.Size {
 		r.Worker = max(r.Worker, c.productScratch(),
 			pool.FloatBytes(c.blockRows()*taps, c.blockRows()/mr*taps*s.Lanes))
 	}
+	if c.Last && lastOn(s).tile != nil {
+		more := c.lastScratch()
+		if !g.Transposed {
+			more.Other += r.Other
+			return more
+		}
+		r = r.With(more)
+	}
 	c.Packed = new(Packed)
 	if c.inPatches() {
 		r = r.With(c.patchScratch())
@@ -68,4 +76,16 @@ func (g *Args) togetherSize(p *pool.Pool) pool.Size {
 	plain := product.GemmArgs{M: g.N * elementwise.Volume(g.In), N: g.Cout, K: g.Cin, TransB: true,
 		Act: g.Act}
 	return r.With(plain.ScratchSize(p))
+}
+
+// lastScratch returns what lastConv needs, also for smaller images.
+func (g *convolution) lastScratch() (r pool.Size) {
+	lanes, taps := g.p.Set.Lanes, elementwise.Volume(g.Kernel)
+	pixels := min(g.joinedPixels(), g.N*elementwise.Volume(g.out))
+	r.Shared = pool.FloatBytes(g.lastWeights(), g.Groups*pool.CeilDiv(g.og, lanes)*lanes+g.Cout+lanes,
+		max(g.cg, lanes*lastOn(g.p.Set).vectors), 2*g.lastListSize())
+	r.Worker = pool.FloatBytes(taps, 4*taps*pixels)
+	r.Other = pool.SizeOf[lastRun](4+2*min(g.out[2], 2*g.lastEdges()+4)) +
+		pool.SizeOf[lastSpan](4+2*min(g.out[1], 2*g.Kernel[1]+1))
+	return r
 }

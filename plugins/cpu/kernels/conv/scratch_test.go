@@ -40,7 +40,7 @@ func TestConvScratch(t *testing.T) {
 				Convolve(p, g)
 			}
 			kept := pool.FloatBytes(len(g.Packed.left), len(g.Packed.right), len(g.Packed.pixels), len(g.Packed.tiny),
-				len(g.Packed.phases), len(g.Packed.winograd))
+				len(g.Packed.phases), len(g.Packed.winograd), len(g.Packed.last))
 			if kept > need.Packed {
 				t.Errorf("packed weights of %s take %d bytes, more than %d", describeConv(g), kept, need.Packed)
 			}
@@ -48,7 +48,8 @@ func TestConvScratch(t *testing.T) {
 			other := pool.FloatBytes(cap(c.patch), cap(c.bias),
 				cap(c.row)) + pool.SizeOf[product.GemmArgs](cap(c.each)) +
 				pool.SizeOf[tap](cap(c.taps)) + pool.SizeOf[phase](cap(c.phases)) +
-				pool.SizeOf[int](cap(c.at)+cap(c.places))
+				pool.SizeOf[int](cap(c.at)+cap(c.places)) + pool.SizeOf[lastRun](cap(c.last.line)) +
+				pool.SizeOf[lastSpan](cap(c.last.spans))
 			kerneltest.Fits(t, p, need, other, fmt.Sprintf("%s with %d threads: %s", p.Features(), p.Threads(),
 				describeConv(g)))
 		})
