@@ -245,8 +245,10 @@ func (p *parser) line(d *Description, number int, seen map[string]int) (err erro
 		}
 		p.next()
 		*limit, err = p.int(1)
+	case "layout":
+		d.ChannelsLast, err = true, p.want(channelsLast)
 	default:
-		return fmt.Errorf("column 1: found %.40q; want target, levels, types, limit, run or reference", key)
+		return fmt.Errorf("column 1: found %.40q; want target, levels, types, limit, layout, run or reference", key)
 	}
 	if err != nil {
 		return err

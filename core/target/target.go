@@ -57,7 +57,10 @@ type Description struct {
 	// MaxRank is the largest rank of the operands and results of steps, MaxOperands the largest number of operands. 0
 	// means no limit.
 	MaxRank, MaxOperands int
-	Rules                []Rule // sorted; see Sort
+	// ChannelsLast is set if convolutions are faster with channels last than with channels first. The compiler then
+	// turns them.
+	ChannelsLast bool
+	Rules        []Rule // sorted; see Sort
 }
 
 // Rule accepts some nodes of one op. The target runs a node if at least one rule accepts it.
