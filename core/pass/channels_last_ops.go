@@ -163,6 +163,9 @@ func (t *turning) channelsOf(n *ir.Node) int {
 	if n.Op.Elementwise && !n.Is(op.ElementwiseRegionDef) {
 		return k
 	}
+	if a, ok := n.Attrs.(op.ResizeAttrs); ok && a.Layout == "" && rank > 3 && k == 1 {
+		return 1
+	}
 	none := make([]int, rank)
 	if _, ok := withAxes(n, none, make([]int, ir.MaxRank)); ok && keepsRank(n) {
 		return k
@@ -289,6 +292,10 @@ func (b *turnedGraph) turn(n *ir.Node, k int) *ir.Node {
 		return b.out.AddDeclared(n.Op, n.Attrs, ir.Type{DType: n.Type.DType, Shape: shape}, b.operands(n, k)...)
 	}
 	attrs, _ := withAxes(n, order, inverted(order))
+	if a, ok := n.Attrs.(op.ResizeAttrs); ok {
+		a.Layout = op.HWC
+		attrs = a
+	}
 	return b.out.AddDeclared(n.Op, attrs, ir.Type{DType: n.Type.DType, Shape: shape}, b.operands(n, k)...)
 }
 
