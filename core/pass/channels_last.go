@@ -22,7 +22,7 @@ import (
 // transposes would cost more than its convolutions gain therefore stays as it is. Weights stay as they are in any case,
 // and so do inputs and outputs.
 func channelsLast(c *context, g *ir.Graph) (*ir.Graph, error) {
-	if !c.target.ChannelsLast || !slices.ContainsFunc(g.Nodes, gains) {
+	if c.target.ChannelsLast == 0 || !slices.ContainsFunc(g.Nodes, gains) {
 		return g, nil
 	}
 	t := &turning{context: c, g: g, refused: map[*ir.Node]string{}}
@@ -40,14 +40,15 @@ func channelsLast(c *context, g *ir.Graph) (*ir.Graph, error) {
 }
 
 // Units of cost. A convolution that is turned gains less for each element of its operand and its result than a
-// transpose of this element costs. So one that stands alone stays as it is.
+// transpose of this element costs. So one that stands alone stays as it is. One with fewer
+// channels than the target asks for loses the missing share.
 const (
 	transposeCost = 5
 	convGain      = 4
 )
 
 // mostElements limits the size that is assumed for a value, so that no sum of costs overflows.
-const mostElements = 1 << 36
+const mostElements = 1 << 32
 
 // turning chooses the values that are turned, and makes the new graph.
 type turning struct {
@@ -100,7 +101,13 @@ func (t *turning) choose() {
 	for _, n := range t.g.Nodes {
 		v := vertex[n.ID]
 		if gains(n) && v != sink {
-			w.edge(source, v, convGain*(t.elements(n)+t.elements(n.In[0])))
+			gain := convGain * (t.elements(n) + t.elements(n.In[0]))
+			c, least := n.Type.Shape[1], int64(t.target.ChannelsLast)
+			if c.IsStatic() && c.Const < least {
+				w.edge(v, sink, gain*(least-c.Const)/least)
+			} else {
+				w.edge(source, v, gain)
+			}
 		}
 		for k, x := range n.In {
 			switch {
@@ -270,13 +277,13 @@ func (t *turning) sites() {
 		case gains(n) && t.turned[n.ID]:
 			t.fired("turn", n)
 		case gains(n):
-			t.missed("turn", n, missTransposes)
+			t.missed("turn", n, missCost)
 		}
 	}
 }
 
-// missTransposes is the reason why a convolution is not turned.
-const missTransposes = "TransposesCostMore"
+// missCost is the reason why a convolution is not turned.
+const missCost = "CostsMore"
 
 // turnedGraph is the graph while it is made.
 type turnedGraph struct {

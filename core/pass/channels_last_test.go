@@ -24,7 +24,7 @@ func TestRandomChannelsLast(t *testing.T) {
 				t.Fatalf("seed %d: %v\n%s", seed, err, text)
 			}
 			to := *builtin(t, "cpu")
-			to.ChannelsLast = true
+			to.ChannelsLast = 1 + int(seed%3)
 			o := pass.Options{Params: weights(golden.Weights(g)), Verify: true}
 			var out *ir.Graph
 			var r *pass.Report

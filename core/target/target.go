@@ -57,9 +57,9 @@ type Description struct {
 	// MaxRank is the largest rank of the operands and results of steps, MaxOperands the largest number of operands. 0
 	// means no limit.
 	MaxRank, MaxOperands int
-	// ChannelsLast is set if convolutions are faster with channels last than with channels first. The compiler then
-	// turns them.
-	ChannelsLast bool
+	// ChannelsLast is the number of output channels from which on convolutions are faster with channels last than with
+	// channels first. The compiler then turns them. 0 means that they never are.
+	ChannelsLast int
 	Rules        []Rule // sorted; see Sort
 }
 

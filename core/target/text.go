@@ -27,8 +27,8 @@ func (d *Description) String() string {
 	if d.MaxOperands > 0 {
 		fmt.Fprintf(&b, "limit operands %d\n", d.MaxOperands)
 	}
-	if d.ChannelsLast {
-		b.WriteString("layout " + channelsLast + "\n")
+	if d.ChannelsLast > 0 {
+		fmt.Fprintf(&b, "layout %s %d\n", channelsLast, d.ChannelsLast)
 	}
 	if len(d.Rules) > 0 {
 		b.WriteByte('\n')
