@@ -106,15 +106,16 @@ func (m *nearestPixels[T]) Do(lo, hi, _ int) {
 	}
 }
 
-// ResizeLinear interpolates src [Count, H, W, Inner] to dst [Count, ToH, ToW, Inner], first between columns, then between rows. It
-// interpolates the columns of a row of src once for all consecutive rows of dst that need it.
+// ResizeLinear interpolates src [Count, H, W, Inner] to dst [Count, ToH, ToW, Inner], first between columns,
+// then between rows. It interpolates the columns of a row of src once for all consecutive rows of dst that need it.
 func ResizeLinear(p *pool.Pool, dst, src []float32, m Images) {
 	pool.Split(p, m.Count*m.ToH, 1+pool.Grain/max(1, m.ToW*m.Inner), linear{p, dst, src, m})
 }
 
 // ResizeLinearScratch returns what ResizeLinear needs for results of toW columns of inner elements.
 func ResizeLinearScratch(p *pool.Pool, toW, inner int) pool.Size {
-	return pool.Size{Worker: pool.FloatBytes(toW, toW, 2*toW*inner, 2, 2), Other: int64(p.Threads()) * pool.SizeOf[int](toW)}
+	return pool.Size{Worker: pool.FloatBytes(toW, toW, 2*toW*inner, 2, 2),
+		Other: int64(p.Threads()) * pool.SizeOf[int](toW)}
 }
 
 type linear struct {
