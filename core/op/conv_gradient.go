@@ -282,8 +282,9 @@ func identity(g *ir.Graph, n ir.Dim, d dtype.DType) *ir.Node {
 // the identity, gives the matrix.
 var _ = ir.Gradient(ResizeDef, func(n *ir.Node, dy []*ir.Node) ([]*ir.Node, error) {
 	a, x, d := n.Attrs.(ResizeAttrs), n.In[0].Type, widened(dy[0])
-	last := x.Rank() - 1
-	for axis := last - 1; axis <= last; axis++ {
+	height := a.height(x.Rank())
+	a.Layout = ""
+	for axis := height; axis <= height+1; axis++ {
 		in, out := x.Shape[axis], n.Type.Shape[axis]
 		if in == out {
 			continue

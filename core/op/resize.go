@@ -11,6 +11,7 @@ import (
 type ResizeAttrs struct {
 	Mode   string `attr:"mode"`   // ResizeNearest or ResizeLinear
 	Coords string `attr:"coords"` // HalfPixel, AlignCorners or Asymmetric
+	Layout string `attr:"layout"` // "" for images [..., h, w], or hwc: channels last
 }
 
 // Modes and coordinates of resize.
@@ -21,6 +22,8 @@ const (
 	HalfPixel    = "half_pixel"
 	AlignCorners = "align_corners"
 	Asymmetric   = "asymmetric"
+
+	HWC = "hwc" // images [..., height, width, channels], channels last
 )
 
 // maxResized is the largest size that an axis is resized from or to. Devices compute coordinates as fractions of 32-bit
@@ -54,6 +57,21 @@ func (l Along) At(i, n int) (k int, share float64) {
 	return k, float64(p%l.Den) / float64(l.Den)
 }
 
+// height returns the index of the axis of heights of a tensor of the given rank. That of widths follows it.
+func (a ResizeAttrs) height(rank int) int {
+	if a.Layout == HWC {
+		return rank - 3
+	}
+	return rank - 2
+}
+
+// Split returns the number of images before the axes that are resized, their sizes, and the number of elements after
+// these axes.
+func (a ResizeAttrs) Split(shape []int) (count, h, w, inner int) {
+	at := a.height(len(shape))
+	return tensor.Numel(shape[:at]), shape[at], shape[at+1], tensor.Numel(shape[at+2:])
+}
+
 // ResizeDef scales images to another size.
 var ResizeDef = ir.Define(ir.Def[ResizeAttrs]{
 	Name: "resize",
@@ -62,7 +80,7 @@ var ResizeDef = ir.Define(ir.Def[ResizeAttrs]{
 		"(h-1) / (H-1) (align_corners; 0 where H is 1) or i h/H (asymmetric), limited to 0 to h-1. Mode " +
 		"linear interpolates between the two elements on each axis; it takes floats. Mode nearest takes the " +
 		"element at or before i h/H (asymmetric: PyTorch's nearest) or (i + 1/2) h/H (half_pixel: its " +
-		"nearest-exact), computed exactly. Sizes are 1 to 32768.",
+		"nearest-exact), computed exactly. Sizes are 1 to 32768. With layout hwc, x is [..., h, w, c].",
 	Operands: "x", Declared: true,
 	Infer: func(s ir.Sig[ResizeAttrs]) (ir.Type, error) {
 		a, x, y := s.Attrs, s.In[0], s.Declared
@@ -72,24 +90,26 @@ var ResizeDef = ir.Define(ir.Def[ResizeAttrs]{
 		case a.Coords != HalfPixel && a.Coords != Asymmetric && (a.Coords != AlignCorners || a.Mode == ResizeNearest):
 			return ir.Type{}, fmt.Errorf("coords of mode %s is %q; want %q, %q, or in mode linear %q", a.Mode, a.Coords,
 				HalfPixel, Asymmetric, AlignCorners)
-		case x.Rank() < 2 || y.Rank() != x.Rank() || y.DType != x.DType:
-			return ir.Type{}, fmt.Errorf("%v cannot be resized to %v; want one element type and rank, 2 or more", x, y)
+		case a.Layout != "" && a.Layout != HWC:
+			return ir.Type{}, fmt.Errorf("layout is %q; want \"\" or %q", a.Layout, HWC)
+		case a.height(x.Rank()) < 0 || y.Rank() != x.Rank() || y.DType != x.DType:
+			return ir.Type{}, fmt.Errorf("%v cannot be resized to %v; want one element type and rank, 2 or more, or 3 with channels last", x, y)
 		}
 		if a.Mode == ResizeLinear {
 			if err := isFloat("operand", x); err != nil {
 				return ir.Type{}, err
 			}
 		}
-		last := x.Rank() - 2
-		for i, d := range x.Shape[:last] {
-			if d != y.Shape[i] {
+		at := a.height(x.Rank())
+		for i, d := range x.Shape {
+			if d != y.Shape[i] && (i < at || i > at+1) {
 				return ir.Type{},
-					ir.Differ(d, y.Shape[i], "%v cannot be resized to %v; want the same sizes but on the last two axes",
-						x, y)
+					ir.Differ(d, y.Shape[i], "%v cannot be resized to %v; want the same sizes but on axes %d and %d",
+						x, y, at, at+1)
 			}
 		}
 		for _, t := range []ir.Type{x, y} {
-			for _, d := range t.Shape[last:] {
+			for _, d := range t.Shape[at : at+2] {
 				if lo, hi := s.Syms.Bounds(d); lo < 1 || hi > maxResized {
 					return ir.Type{}, fmt.Errorf("%v cannot be resized to %v; want heights and widths of 1 to %d", x, y,
 						maxResized)
@@ -99,18 +119,20 @@ var ResizeDef = ir.Define(ir.Def[ResizeAttrs]{
 		return y, nil
 	},
 	Eval: func(a ResizeAttrs, in []*tensor.Array, out *tensor.Array) error {
-		x, last := in[0], len(out.Shape)-2
-		h, w, toH, toW := x.Shape[last], x.Shape[last+1], out.Shape[last], out.Shape[last+1]
+		x := in[0]
+		_, h, w, inner := a.Split(x.Shape)
+		_, toH, toW, _ := a.Split(out.Shape)
 		rows, cols := a.Along(h, toH), a.Along(w, toW)
 		for i := range out.Len() {
-			r, dr := rows.At(i/toW%toH, h)
-			c, dc := cols.At(i%toW, w)
-			image := i / (toW * toH) * h * w
+			pixel := i / inner
+			r, dr := rows.At(pixel/toW%toH, h)
+			c, dc := cols.At(pixel%toW, w)
+			image := pixel / (toW * toH) * h * w
 			if a.Mode == ResizeNearest {
-				take(out, i, x, image+r*w+c)
+				take(out, i, x, (image+r*w+c)*inner+i%inner)
 				continue
 			}
-			at := func(r, c int) float64 { return x.Floats[image+min(r, h-1)*w+min(c, w-1)] }
+			at := func(r, c int) float64 { return x.Floats[(image+min(r, h-1)*w+min(c, w-1))*inner+i%inner] }
 			out.Floats[i] = lerp(lerp(at(r, c), at(r, c+1), dc), lerp(at(r+1, c), at(r+1, c+1), dc), dr)
 		}
 		return nil
@@ -129,20 +151,31 @@ var ResizeDef = ir.Define(ir.Def[ResizeAttrs]{
 	},
 	Cases: func() []ir.Case[ResizeAttrs] {
 		c := func(mode, coords string, in, out ir.Type) ir.Case[ResizeAttrs] {
-			return ir.Case[ResizeAttrs]{Attrs: ResizeAttrs{mode, coords}, In: []ir.Type{in}, Out: out}
+			return ir.Case[ResizeAttrs]{Attrs: ResizeAttrs{Mode: mode, Coords: coords}, In: []ir.Type{in}, Out: out}
+		}
+		last := func(mode, coords string, in, out ir.Type) ir.Case[ResizeAttrs] {
+			return ir.Case[ResizeAttrs]{Attrs: ResizeAttrs{mode, coords, HWC}, In: []ir.Type{in}, Out: out}
 		}
 		var cases []ir.Case[ResizeAttrs]
-		for _, a := range []ResizeAttrs{{ResizeNearest, HalfPixel}, {ResizeNearest, Asymmetric},
-			{ResizeLinear, HalfPixel}, {ResizeLinear, Asymmetric}, {ResizeLinear, AlignCorners}} {
+		for _, a := range []ResizeAttrs{{Mode: ResizeNearest, Coords: HalfPixel},
+			{Mode: ResizeNearest, Coords: Asymmetric}, {Mode: ResizeLinear, Coords: HalfPixel},
+			{Mode: ResizeLinear, Coords: Asymmetric}, {Mode: ResizeLinear, Coords: AlignCorners}} {
 			cases = append(cases, c(a.Mode, a.Coords, f32(1, 1), f32(3, 2)), c(a.Mode, a.Coords, f32(3, 5), f32(1, 1)),
 				c(a.Mode, a.Coords, f32(1, 2, 3, 4), f32(1, 2, 6, 8)),
 				c(a.Mode, a.Coords, f32(2, 7, 5), f32(2, 3, 13)), c(a.Mode, a.Coords, f32(4, 9), f32(4, 9)),
 				c(a.Mode, a.Coords, f32(0, 2, 3), f32(0, 4, 3)),
 				c(a.Mode, a.Coords, f32(1, 3, 9, 33), f32(1, 3, 20, 40)),
 				c(a.Mode, a.Coords, f16(2, 3, 4), f16(2, 5, 7)), c(a.Mode, a.Coords, bf16(2, 3, 4), bf16(2, 5, 7)),
-				c(a.Mode, a.Coords, f64(3, 4), f64(5, 7)))
+				c(a.Mode, a.Coords, f64(3, 4), f64(5, 7)),
+				last(a.Mode, a.Coords, f32(2, 3, 4, 5), f32(2, 6, 8, 5)),
+				last(a.Mode, a.Coords, f32(7, 5, 33), f32(3, 13, 33)),
+				last(a.Mode, a.Coords, f32(2, 1, 1, 3), f32(2, 3, 2, 3)),
+				last(a.Mode, a.Coords, f32(1, 9, 4, 1), f32(1, 9, 4, 1)),
+				last(a.Mode, a.Coords, f32(1, 3, 2, 0), f32(1, 2, 2, 0)),
+				last(a.Mode, a.Coords, f16(1, 3, 2, 4), f16(1, 5, 3, 4)))
 		}
 		for _, d := range elementTypes() {
+			cases = append(cases, last(ResizeNearest, HalfPixel, ir.TypeOf(d, 2, 3, 3), ir.TypeOf(d, 5, 4, 3)))
 			cases = append(cases, c(ResizeNearest, Asymmetric, ir.TypeOf(d, 2, 3, 4), ir.TypeOf(d, 2, 6, 5)))
 		}
 		return cases
@@ -157,11 +190,29 @@ func lerp(a, b, t float64) float64 {
 	return a*(1-t) + b*t
 }
 
-// Resize adds the images of x, on its last two axes, scaled to another height and width.
+// The plainer form has the images on the last two axes.
+var _ = ir.Plainer(ResizeDef, func(_ *ir.Graph, n *ir.Node, in []*ir.Node) *ir.Node {
+	a := n.Attrs.(ResizeAttrs)
+	if a.Layout == "" {
+		return nil
+	}
+	a.Layout = ""
+	last := n.Type.Rank() - 1
+	first, back := make([]int, last+1), make([]int, last+1) // channels before the images, and back
+	for i := range back {
+		first[i], back[i] = i, i
+	}
+	first[last-2], first[last-1], first[last] = last, last-2, last-1
+	back[last-2], back[last-1], back[last] = last-1, last, last-2
+	s := n.Type.Shape
+	return Transpose(Resize(Transpose(in[0], first...), s[last-2], s[last-1], a), back...)
+})
+
+// Resize adds the images of x scaled to another height and width.
 func Resize(x *ir.Node, height, width ir.Dim, a ResizeAttrs) *ir.Node {
 	out := ir.Type{DType: x.Type.DType, Shape: append(ir.Shape{}, x.Type.Shape...)}
-	if r := out.Rank(); r >= 2 {
-		out.Shape[r-2], out.Shape[r-1] = height, width
+	if at := a.height(out.Rank()); at >= 0 {
+		out.Shape[at], out.Shape[at+1] = height, width
 	}
 	return x.Graph.AddDeclared(ResizeDef, a, out, x)
 }

@@ -245,8 +245,12 @@ func (p *parser) line(d *Description, number int, seen map[string]int) (err erro
 		}
 		p.next()
 		*limit, err = p.int(1)
+	case "layout":
+		if err = p.want(channelsLast); err == nil {
+			d.ChannelsLast, err = p.int(1)
+		}
 	default:
-		return fmt.Errorf("column 1: found %.40q; want target, levels, types, limit, run or reference", key)
+		return fmt.Errorf("column 1: found %.40q; want target, levels, types, limit, layout, run or reference", key)
 	}
 	if err != nil {
 		return err

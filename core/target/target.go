@@ -57,7 +57,10 @@ type Description struct {
 	// MaxRank is the largest rank of the operands and results of steps, MaxOperands the largest number of operands. 0
 	// means no limit.
 	MaxRank, MaxOperands int
-	Rules                []Rule // sorted; see Sort
+	// ChannelsLast is the number of output channels from which on convolutions are faster with channels last than with
+	// channels first. The compiler then turns them. 0 means that they never are.
+	ChannelsLast int
+	Rules        []Rule // sorted; see Sort
 }
 
 // Rule accepts some nodes of one op. The target runs a node if at least one rule accepts it.

@@ -17,6 +17,7 @@ levels v2 v3
 types f32 f16 i32 bool
 limit rank 4
 limit operands 8
+layout channels_last 16
 
 reference *
 run add(f32|f16...) if broadcast = suffix
@@ -93,6 +94,9 @@ func TestParseErrors(t *testing.T) {
 		{"target t 1\ntypes f32 f32", `line 2, column 11: found "f32"; want an element type, each once`},
 		{head + "limit rank 0", `line 3, column 12: found "0"; want a number from 1`},
 		{head + "limit warps 3", `line 3, column 7: found "warps"; want rank or operands`},
+		{head + "layout nchw", `line 3, column 8: found "nchw"; want "channels_last"`},
+		{head + "layout channels_last", `line 3, column 21: found the end of the line; want a number from 1`},
+		{head + "layout channels_last 8\nlayout channels_last 8", `line 4, column 1: "layout" is in line 3 already`},
 		{head + "run add", `line 3, column 8: found the end of the line; want "("`},
 		{head + "run add(f32|, f32)", `line 3, column 13: found ","; want an element type`},
 		{head + "run add(f32 f32)", `line 3, column 13: found "f32"; want ","`},

@@ -10,6 +10,9 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 )
 
+// channelsLast is the layout that the line "layout" names.
+const channelsLast = "channels_last"
+
 // String returns the text form, which Parse reads. Equal descriptions have equal texts.
 func (d *Description) String() string {
 	var b strings.Builder
@@ -23,6 +26,9 @@ func (d *Description) String() string {
 	}
 	if d.MaxOperands > 0 {
 		fmt.Fprintf(&b, "limit operands %d\n", d.MaxOperands)
+	}
+	if d.ChannelsLast > 0 {
+		fmt.Fprintf(&b, "layout %s %d\n", channelsLast, d.ChannelsLast)
 	}
 	if len(d.Rules) > 0 {
 		b.WriteByte('\n')

@@ -70,9 +70,10 @@ var (
 	_ = register(
 		kernel{op: "resize", takes: `(any) if mode = "nearest"`, also: `(f32) if mode = "linear"`,
 			scratch: resizeScratch, run: func(c *call) error {
-				a, x, last := c.node.Attrs.(op.ResizeAttrs), c.in[0].Shape, len(c.out.Shape)-2
-				m := layout.Images{Count: tensor.Numel(x[:last]), H: x[last], W: x[last+1], ToH: c.out.Shape[last],
-					ToW: c.out.Shape[last+1]}
+				a := c.node.Attrs.(op.ResizeAttrs)
+				var m layout.Images
+				m.Count, m.H, m.W, m.Inner = a.Split(c.in[0].Shape)
+				_, m.ToH, m.ToW, _ = a.Split(c.out.Shape)
 				m.Rows, m.Cols = layout.Positions(a.Along(m.H, m.ToH)), layout.Positions(a.Along(m.W, m.ToW))
 				if a.Mode == op.ResizeLinear {
 					layout.ResizeLinear(c.pool, f32(c.out), f32(c.in[0]), m)
@@ -90,9 +91,9 @@ func roiOf(a op.RoiAlignAttrs, x []int) layout.Roi {
 
 // resizeScratch returns the scratch memory of linear interpolation. Nearest needs no scratch memory.
 func resizeScratch(p *pool.Pool, n *ir.Node, _ product.Precision) (r pool.Size) {
-	if n.Attrs.(op.ResizeAttrs).Mode == op.ResizeLinear {
-		shape := n.Graph.Syms.Largest(n.Type.Shape)
-		r = layout.ResizeLinearScratch(p, shape[len(shape)-1])
+	if a := n.Attrs.(op.ResizeAttrs); a.Mode == op.ResizeLinear {
+		_, _, toW, inner := a.Split(n.Graph.Syms.Largest(n.Type.Shape))
+		r = layout.ResizeLinearScratch(p, toW, inner)
 	}
 	return r
 }

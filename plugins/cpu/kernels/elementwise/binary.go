@@ -169,6 +169,10 @@ func (x *binaryVectors) Do(lo, hi, worker int) {
 		x.each(lo, hi, worker, func(dst []float32, lo, hi int) { x.spread(dst, lo, hi, k, buf[:Spread]) })
 		return
 	}
+	if k := x.g.sameRow(len(x.a), len(x.b)); k >= 0 {
+		x.each(lo, hi, worker, func(dst []float32, lo, hi int) { x.tile(dst, lo, hi, k, buf) })
+		return
+	}
 	if x.g.short() {
 		x.each(lo, hi, worker, func(dst []float32, lo, hi int) { x.spreadBoth(dst, lo, hi, buf) })
 		return
@@ -194,6 +198,38 @@ func (x *binaryVectors) spread(dst []float32, lo, hi, k int, buf []float32) {
 		} else {
 			x.g.spreadRows(buf, x.b, k, lo)
 			x.f(to, x.a[lo:][:len(buf)], buf)
+		}
+	}
+}
+
+// tile computes elements [lo, hi) if sameRow has returned k. It repeats a row in buf once for all that use it.
+func (x *binaryVectors) tile(dst []float32, lo, hi, k int, buf []float32) {
+	src := x.a
+	if k == 1 {
+		src = x.b
+	}
+	last := x.g.rank - 1
+	row := x.g.dims[last]
+	group := row * x.g.dims[last-1] // elements that use the same row
+	for lo < hi {
+		at, col, end := 0, lo%row, min(hi, (lo/group+1)*group)
+		for i, r := last-2, lo/group; i >= 0; i-- {
+			at += r % x.g.dims[i] * x.g.strides[k][i]
+			r /= x.g.dims[i]
+		}
+		most := min((len(buf)/row-1)*row, end-lo)
+		tiled := buf[:col+most]
+		for n := copy(tiled, src[at:at+row]); n < len(tiled); n *= 2 {
+			copy(tiled[n:], tiled[:n])
+		}
+		for lo < end {
+			n := min(most, end-lo)
+			if k == 0 {
+				x.f(dst[:n], tiled[col:][:n], x.b[lo:][:n])
+			} else {
+				x.f(dst[:n], x.a[lo:][:n], tiled[col:][:n])
+			}
+			dst, lo = dst[n:], lo+n
 		}
 	}
 }

@@ -196,6 +196,21 @@ func (g *grid) eachRow(m, n int) int {
 	return -1
 }
 
+// sameRow returns the operand that repeats one short row along the axis before the last, if there are two operands of m
+// and n elements and the other one is dense. Otherwise it returns -1.
+func (g *grid) sameRow(m, n int) int {
+	size := Elements(g.dims[:g.rank])
+	switch {
+	case !g.short() || g.step(0) == 0 || g.step(1) == 0:
+		return -1
+	case g.strides[0][g.rank-2] == 0 && n == size:
+		return 0
+	case g.strides[1][g.rank-2] == 0 && m == size:
+		return 1
+	}
+	return -1
+}
+
 // shortRows is eachRow if rows are short; otherwise it returns -1.
 func (g *grid) shortRows(m, n int) int {
 	if !g.short() {

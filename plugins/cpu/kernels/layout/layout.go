@@ -35,28 +35,7 @@ func Transpose[T any](p *pool.Pool, dst, src []T, shape, perm []int) {
 		pool.Split(p, n/t.run, 1+pool.Grain/t.run, t)
 		return
 	}
-	// Another dim is contiguous in src. Blocks of that dim and the last one touch only a few cache lines on either
-	// side.
-	t := blockTranspose[T]{isa: p.Set, dst: dst, src: src}
-	c := 0
-	for from[c] != 1 {
-		c++
-	}
-	t.stride = 1 // stride of dim c in dst
-	for _, d := range dims[c+1 : rank] {
-		t.stride *= d
-	}
-	to := n
-	for i, d := range dims[:rank] {
-		to /= d
-		if i != c && i != last {
-			t.outer[t.rank], t.from[t.rank], t.to[t.rank] = d, from[i], to
-			t.rank++
-		}
-	}
-	t.rows, t.cols, t.jump = dims[c], dims[last], from[last]
-	t.cuts = (t.rows + transposeBlock - 1) / transposeBlock
-	pool.Split(p, elementwise.Elements(t.outer[:t.rank])*t.cuts, 1+pool.Grain/(transposeBlock*t.cols), t)
+	transpose(p, dst, src, n, dims[:rank], from[:rank])
 }
 
 // runs copies runs of run elements. Runs are contiguous in dst, and in src at the offsets of a grid.
@@ -74,58 +53,6 @@ func (g *runs[T]) Do(lo, hi, _ int) {
 			rest /= g.dims[i]
 		}
 		copy(g.dst[t*g.run:(t+1)*g.run], g.src[in:])
-	}
-}
-
-// blockTranspose exchanges two dims, c and the last one, in blocks. It iterates over the other dims with their strides
-// in src and dst.
-type blockTranspose[T any] struct {
-	isa              *isa.Set
-	dst, src         []T
-	rank             int
-	outer, from, to  [elementwise.MaxRank]int
-	rows, cols, cuts int // sizes of dim c and of the last dim; blocks of rows
-	stride, jump     int // distance of rows in dst, and of columns in src
-}
-
-const transposeBlock = 64
-
-func (g *blockTranspose[T]) Do(lo, hi, _ int) {
-	for t := lo; t < hi; t++ {
-		in, out := 0, 0
-		rest := t / g.cuts
-		for i := g.rank - 1; i >= 0; i-- {
-			x := rest % g.outer[i]
-			rest /= g.outer[i]
-			in += x * g.from[i]
-			out += x * g.to[i]
-		}
-		r0 := t % g.cuts * transposeBlock
-		r1 := min(g.rows, r0+transposeBlock)
-		c0 := 0
-		if dst, ok := any(g.dst).([]float32); ok { // whole vectors
-			src, lanes := any(g.src).([]float32), g.isa.Lanes
-			whole := (r1 - r0) / lanes * lanes
-			for ; c0+lanes <= g.cols && whole > 0; c0 += lanes {
-				vec.On(g.isa).Transpose(dst[out+r0*g.stride+c0:], g.stride, src[in+c0*g.jump+r0:], g.jump, lanes, whole)
-				g.scalar(in, out, r0+whole, r1, c0, c0+lanes)
-			}
-		}
-		for ; c0 < g.cols; c0 += transposeBlock {
-			g.scalar(in, out, r0, r1, c0, min(g.cols, c0+transposeBlock))
-		}
-	}
-}
-
-// scalar copies rows [r0, r1) and columns [c0, c1) of the two dims one by one.
-func (g *blockTranspose[T]) scalar(in, out, r0, r1, c0, c1 int) {
-	for r := r0; r < r1; r++ {
-		d := g.dst[out+r*g.stride+c0 : out+r*g.stride+c1]
-		at := in + c0*g.jump + r
-		for i := range d {
-			d[i] = g.src[at]
-			at += g.jump
-		}
 	}
 }
 

@@ -59,6 +59,14 @@ func testTranspose[T comparable](t *testing.T, p *pool.Pool, element func(i int)
 	for range 10 {
 		check([]int{1 + r.IntN(3), 1 + r.IntN(150), 1 + r.IntN(3), 1 + r.IntN(150)}, r.Perm(4))
 	}
+	for range 40 { // short rows or columns, and blocks along both dims
+		few, many := 1+r.IntN(20), 1+r.IntN(9000)
+		check([]int{1 + r.IntN(2), few, many}, []int{0, 2, 1})
+		check([]int{1 + r.IntN(2), many, few}, []int{0, 2, 1})
+		check([]int{1 + r.IntN(100), few, 1 + r.IntN(100)}, []int{0, 2, 1})
+		check([]int{few, 3, many / 4, 2}, []int{2, 1, 0, 3})
+		check([]int{few, many / 4, 3}, []int{2, 1, 0})
+	}
 	check([]int{100, 300}, []int{1, 0})
 }
 

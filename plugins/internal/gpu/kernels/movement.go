@@ -82,7 +82,8 @@ var (
 					}).withStatus()}
 		}})
 	_ = register(
-		Kernel{Op: "resize", Takes: `(any) if mode = "nearest"`, Also: `(f32|f16|bf16) if mode = "linear"`,
+		Kernel{Op: "resize", Takes: `(any) if layout = "" and mode = "nearest"`,
+			Also: `(f32|f16|bf16) if layout = "" and mode = "linear"`,
 			Shaders: func(n *ir.Node, _ Limits) []Shader {
 				a := n.Attrs.(op.ResizeAttrs)
 				fields := []string{"h", "w", "to_h", "to_w"}
