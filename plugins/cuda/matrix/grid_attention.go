@@ -120,8 +120,9 @@ func (g grid) shaders() []kernels.Shader {
 		bindings = append(bindings, kernels.Binding{Name: "z", Operand: kernels.RoundedOut, DType: g.Type})
 	}
 	x := g.attentionText
-	attend := fixed(kernels.Shader{Name: "attention in windows", Consts: x, Bindings: bindings, Fields: attentionFields},
-		blocks, []uint32{uint32(blocks), uint32(g.begin / 16), uint32(g.part / 16), math.Float32bits(g.scale)},
+	attend := fixed(
+		kernels.Shader{Name: "attention in windows", Consts: x, Bindings: bindings, Fields: attentionFields}, blocks,
+		[]uint32{uint32(blocks), uint32(g.begin / 16), uint32(g.part / 16), math.Float32bits(g.scale)},
 		func(skip []int64) string {
 			x := x
 			x.Skips = skip
