@@ -190,6 +190,7 @@ func (s *session) bench(ctx context.Context, f *benchFlags) error {
 		if err != nil {
 			return err
 		}
+		r.Outputs = nil // the outputs of all runs would fill the memory
 		more = p.add(ms(r.Duration))
 	}
 	m, err := s.measured(method.Name, f, p)

@@ -10,11 +10,9 @@ import (
 // in which units of 16 bytes are permuted: a part of 64 values of all keys of a tile after the other, for each term.
 // Sums have the places in registers that those of mma have.
 
-// groupKernel reports whether wgmma suits. Terms of heads with several parts need too much memory. Attention without a
-// grid stays with mma in 16 bits: with wgmma and heads of 64, an H200 gave wrong results for more than one tile of
-// keys, while the interpreter gave right ones.
+// groupKernel reports whether wgmma suits. Terms of heads with several parts need too much memory.
 func (x attentionText) groupKernel(d Device) bool {
-	return d.Capability == 90 && (x.exact() && x.D <= 64 || !x.exact() && !x.Plain.On)
+	return d.Capability == 90 && (!x.exact() || x.D <= 64)
 }
 
 // Shared memory of a processor of capability 9.0, and what the system takes of it for each block.
@@ -228,14 +226,7 @@ func (g *attending) loopGroups(col string) {
 		}
 		g.setWeights()
 	}
-	if g.Plain.On { // a branch between the products would make them wait for each other
-		hidden := t.label()
-		t.add("@!%s bra.uni %s", g.seen(number), hidden)
-		step(false)
-		t.add("bra.uni %s", next)
-		t.place(hidden)
-	}
-	step(true)
+	g.steps(number, step)
 	t.place(next)
 	swap(at[1])
 	t.add("bra.uni %s", again)
@@ -246,31 +237,6 @@ func (g *attending) loopGroups(col string) {
 	t.add("wgmma.wait_group.sync.aligned 0")
 	g.addPart()
 	t.place(end)
-}
-
-// weighTile replaces the scores of a tile by weights, and returns the factors for the sums of earlier tiles. masked
-// means that a query may not see all keys.
-func (g *attending) weighTile(number, col string, masked bool) (scales [2]string) {
-	t := g.text
-	if g.exact() {
-		for i, r := range g.scores {
-			check := g.check[i/2%2]
-			t.add("fma.rn.f32 %s, %s, 0f00000000, %s", check, r, check)
-		}
-	}
-	switch {
-	case !g.Plain.On:
-		g.weigh(number, col)
-	case masked:
-		g.scaleScores()
-		g.hide(number, col)
-	default:
-		g.scaleScores()
-	}
-	for i := range scales {
-		scales[i] = g.weighRow(i)
-	}
-	return scales
 }
 
 // addPart adds the sums of a tile.

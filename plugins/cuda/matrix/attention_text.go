@@ -314,16 +314,13 @@ func (g *attending) loop() {
 	t.add("bar.sync 0")
 	skip := t.label()
 	t.add("@%s bra.uni %s", g.idle, skip)
-	g.multiplyKeys(now)
-	if g.Plain.On {
-		g.mask(number, col)
-	} else {
-		g.weigh(number, col)
-	}
-	for i := range 2 {
-		g.rescale(i, g.weighRow(i))
-	}
-	g.multiplyValues(now)
+	g.steps(number, func(masked bool) {
+		g.multiplyKeys(now)
+		for i, scale := range g.weighTile(number, col, masked) {
+			g.rescale(i, scale)
+		}
+		g.multiplyValues(now)
+	})
 	t.place(skip)
 	t.add("bar.sync 0")
 	swap := t.get("r", "mov.u32", "%s", now)
@@ -333,6 +330,25 @@ func (g *attending) loop() {
 	next := t.get("r", "shl.b32", "%s, 6", number)
 	more := t.get("p", "setp.lt.u32", "%s, %s", next, g.to)
 	t.add("@%s bra.uni %s", more, again)
+}
+
+// steps generates a step of the loop: once for tiles that all queries of the block see as a whole, as most, and once,
+// masked, for others. A branch within the step would be shorter, but products of warpgroups before and after a branch
+// wait for each other, and the ptxas of CUDA 12.9 and 13.0 gives them wrong registers: the weights of a tile overwrite
+// the queries, which the next tile needs. The interpreter refuses such a branch.
+func (g *attending) steps(number string, step func(masked bool)) {
+	if !g.Plain.On {
+		step(false)
+		return
+	}
+	t := g.text
+	hidden, end := t.label(), t.label()
+	t.add("@!%s bra.uni %s", g.seen(number), hidden)
+	step(false)
+	t.add("bra.uni %s", end)
+	t.place(hidden)
+	step(true)
+	t.place(end)
 }
 
 // multiplyKeys computes the scores of a tile at an address.
@@ -367,57 +383,6 @@ func (g *attending) multiplyKeys(at string) {
 }
 
 func (g *attending) multiply(sums, a, b []string) { g.mma(g.Type, sums, a, b) }
-
-// ofRow returns the registers of a row among those of fragments.
-func ofRow(all []string, i int) (out []string) {
-	for j := 0; j < len(all); j += 4 {
-		out = append(out, all[j+2*i], all[j+2*i+1])
-	}
-	return out
-}
-
-// weighRow replaces the scores of a row by weights, and returns the factor for sums of earlier tiles.
-func (g *attending) weighRow(i int) (scale string) {
-	t := g.text
-	scores := ofRow(g.scores, i)
-	most := t.get("f", "max.f32", "%s, %s", scores[0], scores[1])
-	for _, s := range scores[2:] {
-		t.add("max.f32 %s, %s, %s", most, most, s)
-	}
-	g.acrossQuad(most, "max.f32")
-	t.add("max.f32 %s, %s, %s", most, most, g.most[i])
-	// a row without keys so far has weights 0
-	base := t.get("f", "mov.f32", "%s", most)
-	none := t.get("p", "setp.eq.f32", "%s, 0fFF800000", most)
-	t.add("@%s mov.f32 %s, 0f00000000", none, base)
-	scale = t.get("f", "sub.f32", "%s, %s", g.most[i], base)
-	t.add("%s %s, %s", g.exp2(), scale, scale)
-	t.add("mov.f32 %s, %s", g.most[i], most)
-	total := t.get("f", "mov.f32", "0f00000000") // of the tile, so that few sums are rounded
-	for _, s := range scores {
-		t.add("sub.f32 %s, %s, %s", s, s, base)
-		t.add("%s %s, %s", g.exp2(), s, s)
-		t.add("add.f32 %s, %s, %s", total, total, s)
-	}
-	t.add("fma.rn.f32 %s, %s, %s, %s", g.total[i], g.total[i], scale, total)
-	return scale
-}
-
-// rescale multiplies the sums of a row.
-func (g *attending) rescale(i int, scale string) {
-	for _, s := range ofRow(g.sums, i) {
-		g.text.add("mul.f32 %s, %s, %s", s, s, scale)
-	}
-}
-
-// acrossQuad combines a register of the four lanes that share a row.
-func (g *attending) acrossQuad(value, instruction string) {
-	t := g.text
-	for _, distance := range []int{1, 2} {
-		other := t.get("f", "shfl.sync.bfly.b32", "%s, %d, 31, 0xffffffff", value, distance)
-		t.add("%s %s, %s, %s", instruction, value, value, other)
-	}
-}
 
 // multiplyValues adds the weighted values of a tile at an address.
 func (g *attending) multiplyValues(at string) {

@@ -2,6 +2,7 @@ package matrix
 
 import (
 	"math"
+	"slices"
 
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
@@ -119,22 +120,14 @@ func (g grid) shaders() []kernels.Shader {
 		bindings = append(bindings, kernels.Binding{Name: "z", Operand: kernels.RoundedOut, DType: g.Type})
 	}
 	x := g.attentionText
-	attend := kernels.Shader{
-		Name: "attention in windows", Consts: x, Bindings: bindings, Fields: attentionFields,
-		Source: func(views []kernels.View) (string, error) {
-			var err error
+	attend := fixed(
+		kernels.Shader{Name: "attention in windows", Consts: x, Bindings: bindings, Fields: attentionFields}, blocks,
+		[]uint32{uint32(blocks), uint32(g.begin / 16), uint32(g.part / 16), math.Float32bits(g.scale)},
+		func(skip []int64) string {
 			x := x
-			x.Skips, err = skips(bindings, views)
-			return x.text(), err
-		},
-		Params: func(c *kernels.Call) []uint32 {
-			if empty(c) {
-				return nil
-			}
-			return []uint32{uint32(blocks), uint32(g.begin / 16), uint32(g.part / 16), math.Float32bits(g.scale)}
-		},
-		Groups: func(*kernels.Call) int { return blocks },
-	}
+			x.Skips = skip
+			return x.text()
+		})
 	if !g.Grid.Rel {
 		return []kernels.Shader{pack, attend}
 	}
@@ -149,22 +142,13 @@ func (g grid) pack() kernels.Shader {
 	if g.rounded {
 		bindings[0].Operand, bindings[0].DType = kernels.RoundedIn, g.Type
 	}
-	return kernels.Shader{
-		Name: "windows", Consts: x, Bindings: bindings, Fields: packFields,
-		Source: func(views []kernels.View) (string, error) {
-			var err error
+	s := kernels.Shader{Name: "windows", Consts: x, Bindings: bindings, Fields: packFields}
+	return fixed(s, ceilDiv(x.units(), packThreads), []uint32{uint32(x.units()), uint32(g.begin / 16)},
+		func(skip []int64) string {
 			x := x
-			x.Skips, err = skips(bindings, views)
-			return x.text(), err
-		},
-		Params: func(c *kernels.Call) []uint32 {
-			if empty(c) {
-				return nil
-			}
-			return []uint32{uint32(x.units()), uint32(g.begin / 16)}
-		},
-		Groups: func(*kernels.Call) int { return ceilDiv(x.units(), packThreads) },
-	}
+			x.Skips = skip
+			return x.text()
+		})
 }
 
 func (g grid) related(axis int) relText {
@@ -175,22 +159,31 @@ func (g grid) related(axis int) relText {
 func (g grid) relate(axis int) kernels.Shader {
 	x := g.related(axis)
 	groups := int(g.windows) * g.Grid.Heads
-	bindings := []kernels.Binding{{Name: "packed", Operand: kernels.Scratch, DType: dtype.U32},
-		{Name: "vectors", Operand: op.GridAttentionRH + axis, DType: dtype.F32}}
-	return kernels.Shader{
-		Name: "relative positions", Consts: x, Bindings: bindings, Fields: relFields,
-		Source: func(views []kernels.View) (string, error) {
-			var err error
-			x := x
-			x.Skips, err = skips(bindings, views)
-			return x.text(), err
-		},
-		Params: func(c *kernels.Call) []uint32 {
-			if empty(c) {
-				return nil
-			}
-			return []uint32{uint32(x.blocks(groups)), uint32(groups * x.across()), uint32(g.begin / 16)}
-		},
-		Groups: func(*kernels.Call) int { return x.blocks(groups) },
+	s := kernels.Shader{Name: "relative positions", Consts: x, Fields: relFields,
+		Bindings: []kernels.Binding{{Name: "packed", Operand: kernels.Scratch, DType: dtype.U32},
+			{Name: "vectors", Operand: op.GridAttentionRH + axis, DType: dtype.F32}}}
+	return fixed(s, x.blocks(groups), []uint32{uint32(x.blocks(groups)), uint32(groups * x.across()),
+		uint32(g.begin / 16)}, func(skip []int64) string {
+		x := x
+		x.Skips = skip
+		return x.text()
+	})
+}
+
+// fixed completes a shader of static sizes: its number of blocks, its parameters, and its text for the bytes to skip in
+// each binding.
+func fixed(s kernels.Shader, blocks int, params []uint32, text func(skip []int64) string) kernels.Shader {
+	bindings := s.Bindings
+	s.Source = func(views []kernels.View) (string, error) {
+		list, err := skips(bindings, views)
+		return text(list), err
 	}
+	s.Params = func(c *kernels.Call) []uint32 {
+		if empty(c) {
+			return nil
+		}
+		return slices.Clone(params)
+	}
+	s.Groups = func(*kernels.Call) int { return blocks }
+	return s
 }

@@ -105,16 +105,6 @@ func (g *attending) visible(query string) (from, to string) {
 	return from, to
 }
 
-// mask scales the scores of a tile, and makes those of keys that a query does not see minus infinity.
-func (g *attending) mask(number, col string) {
-	t := g.text
-	g.scaleScores()
-	skip := t.label()
-	t.add("@%s bra.uni %s", g.seen(number), skip)
-	g.hide(number, col)
-	t.place(skip)
-}
-
 // scaleScores makes scores of products.
 func (g *attending) scaleScores() {
 	t := g.text

@@ -100,6 +100,9 @@ func assemble(k *ptx.Kernel, bindings int) (p *program, err error) {
 		return nil, errorf("the text does not end with ret")
 	}
 	p.watch()
+	if err := p.divided(); err != nil {
+		return nil, err
+	}
 	return p, p.defined()
 }
 

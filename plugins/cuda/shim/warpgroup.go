@@ -309,3 +309,37 @@ func (p *program) watch() {
 		}
 	}
 }
+
+// divided refuses code that only some paths take between two products with left operands in registers, unless a loop
+// begins there. PTX allows it, but for such code the ptxas of CUDA 12.9 gives both products the same registers, and so
+// does NVIDIA's driver 580: an operand that is used again in the next iteration of a loop is then lost.
+func (p *program) divided() error {
+	loops := map[int]bool{}
+	for i, in := range p.code {
+		if in.kind == branch && in.target <= i {
+			loops[in.target] = true
+		}
+	}
+	var branches []int // after the last product
+	found := false     // there is one, from which all paths lead here
+	for i, in := range p.code {
+		if loops[i] {
+			found = false
+		}
+		if in.left != nil {
+			for _, b := range branches {
+				if found && p.code[b].target <= i {
+					return p.at(p.code[b].line, fmt.Errorf("a branch between products with left operands in registers"))
+				}
+			}
+			found, branches = true, nil
+		}
+		if in.kind == branch && in.target > i {
+			branches = append(branches, i)
+		}
+		if in.guard < 0 && (in.kind == branch || in.kind == end) {
+			found = false
+		}
+	}
+	return nil
+}

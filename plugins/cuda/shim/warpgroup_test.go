@@ -86,3 +86,42 @@ func TestGroupRegisters(t *testing.T) {
 		}
 	}
 }
+
+// TestDivided: a branch over code between two products with left operands in registers is refused, but not one over a
+// product, over code before a loop that has the second one, or to another place.
+func TestDivided(t *testing.T) {
+	var sums []string
+	for i := range 32 {
+		sums = append(sums, fmt.Sprintf("%%f%d", i))
+	}
+	product := "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" + strings.Join(sums, ", ") +
+		"}, {%r2, %r3, %r4, %r5}, %d0, %p0, 1, 1, 1;"
+	const skip, code = "@%p0 bra.uni L;", "mov.u32 %r0, 0;"
+	for _, c := range []struct {
+		list    []string
+		refused bool
+	}{
+		{[]string{product, skip, code, "L:", product}, true},
+		{[]string{product, code, skip, code, "L:", code, product}, true},
+		{[]string{"M:", product, skip, code, "L:", product, "@%p0 bra.uni M;"}, true},
+		{[]string{skip, product, "L:", product}, false},
+		{[]string{product, code, product, skip, code, "L:"}, false},
+		{[]string{product, skip, code, "L:", "M:", product, "@%p0 bra.uni M;"}, false},
+		{[]string{skip, product, "bra.uni M;", "L:", product, "M:"}, false},
+		{[]string{product, skip, product, "L:"}, false},
+	} {
+		body := []string{"setp.ne.u32 %p0, 0, 0;", "mov.b64 %d0, 0;"}
+		for i := range 6 {
+			body = append(body, fmt.Sprintf("mov.u32 %%r%d, 0;", i))
+		}
+		for _, s := range sums {
+			body = append(body, "mov.f32 "+s+", 0f00000000;")
+		}
+		text := ".visible .entry rlx_main(\n)\n{\n.reg .pred %p<1>;\n.reg .b32 %r<6>;\n.reg .f32 %f<32>;\n" +
+			".reg .b64 %d<1>;\n" + strings.Join(append(body, c.list...), "\n") + "\nret;\n}\n"
+		_, err := assemble(&ptx.Kernel{Threads: 128, Text: text}, 0)
+		if (err != nil) != c.refused || err != nil && !strings.Contains(err.Error(), "a branch between products") {
+			t.Errorf("error %v of %q; want one: %t", err, c.list, c.refused)
+		}
+	}
+}

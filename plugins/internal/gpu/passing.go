@@ -97,8 +97,8 @@ func (x *executable) weightsRead() (stay, pass []interval) {
 				pl := y.program.Places[in.ID]
 				r := interval{from: pl.Offset, to: pl.Offset + pl.Size}
 				switch {
-				case pl.Space != program.Weights:
-				case y == x && once[in.ID] && !others[in.ID] && x.program.Loop(s.Node) == nil && pl.Size > 0:
+				case pl.Space != program.Weights || pl.Size == 0:
+				case y == x && once[in.ID] && !others[in.ID] && x.program.Loop(s.Node) == nil:
 					pass = append(pass, r)
 				default:
 					stay = append(stay, r)

@@ -275,9 +275,11 @@ func merge(list []interval, unit, gap int64) (out []interval) {
 	return out
 }
 
-// locate returns the space that holds a place, and the offset in it.
+// locate returns the space that holds a place, and the offset in it. Empty weights are in none, so that any will do.
 func (x *executable) locate(pl program.Place) (*space, int64) {
 	switch {
+	case x.root == nil && pl.Space == program.Weights && pl.Size == 0:
+		return x.arena, 0
 	case x.root == nil:
 	case pl.Space == program.Arena:
 		return x.root.arena, x.arenaAt + pl.Offset
