@@ -219,7 +219,7 @@ func TestCubins(t *testing.T) {
 	}
 }
 
-// TestGraph: commands that are kept become a graph when they are submitted the second time.
+// TestGraph: commands that are kept become a graph when they have been submitted once.
 func TestGraph(t *testing.T) {
 	f := newFake()
 	_, d := f.start(t, "")

@@ -250,8 +250,8 @@ func (c *recording) results() error {
 		}
 	}
 	var due time.Time
-	if x.pace > 0 {
-		due = c.start.Add(c.submitted + x.pace*time.Duration(c.dispatches()))
+	if pace := x.sizes.pace; pace > 0 {
+		due = c.start.Add(c.submitted + pace*time.Duration(c.dispatches()))
 	}
 	if end == 0 {
 		if err := x.gpu.wait(due); err != nil {
@@ -293,8 +293,12 @@ func (c *recording) results() error {
 func (c *recording) measure() {
 	if n := c.dispatches(); n > 0 && c.plain() {
 		c.exec.pace = (time.Since(c.start) - c.submitted) / time.Duration(n)
+		c.exec.sizes.pace = c.exec.pace
 	}
 }
+
+// paceOf returns the average time of a dispatch in the last plain run of the same sizes or, before the first, of any.
+func (x *executable) paceOf() time.Duration { return cmp.Or(x.sizes.pace, x.pace) }
 
 // dispatches returns the number of dispatches of the run, of which all are submitted.
 func (c *recording) dispatches() int {
