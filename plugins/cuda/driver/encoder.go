@@ -59,7 +59,7 @@ func (e *encoder) Collect(gpu.Clock) error { return nil }
 func (e *encoder) Finish() (gpu.Commands, error) { return &commands{encoder: e}, nil }
 func (e *encoder) Release()                      {}
 
-// commands is a finished recording. If it is kept, its first submission makes a graph of it, while the device works, and
+// commands is a finished recording. If it is kept, its first submission makes a graph of it while the device works, and
 // later ones launch that as a whole.
 type commands struct {
 	*encoder

@@ -41,6 +41,16 @@ func (i Inspection) Forget() {
 	i.exec.dropTapes()
 }
 
+// Inside returns how many copies in 16 bits lie in the memory of the value itself.
+func (i Inspection) Inside() (n int) {
+	for _, in := range i.exec.rounded.inside {
+		if in {
+			n++
+		}
+	}
+	return n
+}
+
 // Slow makes the next run have a submission per dispatch, as if a dispatch took submissionTime. It returns how many
 // submissions may be in flight.
 func (i Inspection) Slow() (inFlight int) {

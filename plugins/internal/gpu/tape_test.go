@@ -47,10 +47,12 @@ func TestTapes(t *testing.T) {
 		t.Errorf("%d tapes are released; want the 4 used least recently", gone)
 	}
 	use(5000, nil, false)
-	if use(5001, nil, false); gone != 6 { // one too many, and the one that is not kept
+	use(5001, nil, false)
+	if gone != 6 { // one too many, and the one that is not kept
 		t.Errorf("%d tapes are released; want 6", gone)
 	}
-	if x.dropTapes(); gone != 6+1+mostTapes || x.tape != nil || x.tapes != nil {
+	x.dropTapes()
+	if gone != 6+1+mostTapes || x.tape != nil || x.tapes != nil {
 		t.Errorf("%d tapes are released; want all", gone)
 	}
 }
@@ -61,7 +63,8 @@ func TestPaceOf(t *testing.T) {
 	if got := x.paceOf(); got != time.Second {
 		t.Errorf("before the first run: %v", got)
 	}
-	if x.sizes.pace = time.Minute; x.paceOf() != time.Minute {
+	x.sizes.pace = time.Minute
+	if x.paceOf() != time.Minute {
 		t.Errorf("after it: %v", x.paceOf())
 	}
 }
