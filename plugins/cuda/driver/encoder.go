@@ -91,7 +91,7 @@ func (d *opened) Submit(of gpu.Commands) error {
 		return err
 	}
 	if c.kept && c.graph == 0 && len(c.list) > 1 {
-		return c.makeGraph()
+		c.kept = c.makeGraph() == nil // without a graph, commands are put into the stream one by one
 	}
 	return nil
 }

@@ -55,7 +55,7 @@ type vectorText struct {
 	kernels.Vectors
 	Parts []vectorPart
 	Skips []int64
-	Most  int // blocks, if there are more tiles than for half as many more
+	Most  int // most blocks; half as many more if each then has one tile
 	Room  int // see packedRoom
 }
 
