@@ -59,12 +59,11 @@ func (e *encoder) Collect(gpu.Clock) error { return nil }
 func (e *encoder) Finish() (gpu.Commands, error) { return &commands{encoder: e}, nil }
 func (e *encoder) Release()                      {}
 
-// commands is a finished recording. If it is kept, its second submission makes a graph of it, which later ones launch
-// as a whole.
+// commands is a finished recording. If it is kept, its first submission makes a graph of it while the device works, and
+// later ones launch that as a whole.
 type commands struct {
 	*encoder
 	kept  bool
-	sent  int
 	graph uintptr // CUgraphExec; 0 for none
 }
 
@@ -81,12 +80,6 @@ func (c *commands) Release() {
 func (d *opened) Submit(of gpu.Commands) error {
 	c := of.(*commands)
 	defer d.enter()()
-	c.sent++
-	if c.kept && c.sent == 2 && len(c.list) > 1 {
-		if err := c.makeGraph(); err != nil {
-			return err
-		}
-	}
 	if c.graph != 0 {
 		if r := d.call(cuGraphLaunch, c.graph, d.stream); r != success {
 			return d.failure("launching "+c.label, r)
@@ -94,7 +87,13 @@ func (d *opened) Submit(of gpu.Commands) error {
 	} else if err := c.put(); err != nil {
 		return err
 	}
-	return d.end()
+	if err := d.end(); err != nil {
+		return err
+	}
+	if c.kept && c.graph == 0 && len(c.list) > 1 {
+		c.kept = c.makeGraph() == nil // without a graph, commands are put into the stream one by one
+	}
+	return nil
 }
 
 // put puts the commands into the stream one by one.

@@ -219,7 +219,7 @@ func TestCubins(t *testing.T) {
 	}
 }
 
-// TestGraph: commands that are kept become a graph when they are submitted the second time.
+// TestGraph: commands that are kept become a graph when they have been submitted once.
 func TestGraph(t *testing.T) {
 	f := newFake()
 	_, d := f.start(t, "")
@@ -253,6 +253,28 @@ func TestGraph(t *testing.T) {
 	want := []byte{0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 0, 0}
 	if got := b.(*buffer).Bytes(12); !slices.Equal(got, want) {
 		t.Errorf("copied %v; want %v", got, want)
+	}
+	c.Release()
+	f.results[cuGraphInstantiate] = errorMemory // commands are then put into the stream one by one
+	enc, _ = d.NewEncoder("run")
+	for range 2 {
+		if err := enc.Copy(b, 0, gpu.Piece{Buffer: from, Offset: 4, Size: 4}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, _ = enc.Finish()
+	c.(gpu.Kept).Keep()
+	tried := f.count(cuGraphInstantiate)
+	for range 3 {
+		if err := d.Submit(c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if made, launched := f.count(cuGraphInstantiate)-tried, f.count(cuGraphLaunch); made != 1 || launched != 3 {
+		t.Errorf("a graph that cannot be made is tried %d times, and launched %d times; want 1, 0", made, launched-3)
+	}
+	if got := b.(*buffer).Bytes(4); !slices.Equal(got, want[4:8]) {
+		t.Errorf("copied %v without a graph; want %v", got, want[4:8])
 	}
 	c.Release()
 	done := false

@@ -138,6 +138,9 @@ func testRounded(t *testing.T, text, precision string, on func(readers bool, c *
 	if !with.read || with.alone != (len(g.Syms) == 0) || without != (copies{}) {
 		t.Errorf("copies are %+v, without readers %+v", with, without)
 	}
+	if inside := gpu.Inspect(runs[0].exe).Inside(); (inside > 0) != with.alone {
+		t.Errorf("%d copies lie in the memory of their values; those that are written alone can", inside)
+	}
 	sizes := []int64{40, 3, 70, 9, 1}
 	if len(g.Syms) == 0 {
 		sizes = []int64{1}

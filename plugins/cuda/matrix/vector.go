@@ -55,6 +55,22 @@ type vectorText struct {
 	kernels.Vectors
 	Parts []vectorPart
 	Skips []int64
+	Most  int // most blocks; half as many more if each then has one tile
+	Room  int // see packedRoom
+}
+
+// turns is the number of tiles of a block that have a number of rows.
+func (x vectorText) turns(rows int) int {
+	n := 0
+	for i, p := range x.Products {
+		if i == 0 || !x.Gated {
+			n += ceilDiv(p.N, rows)
+		}
+	}
+	if n <= x.Most+x.Most/vectorBlocks {
+		return 1
+	}
+	return ceilDiv(n, x.Most)
 }
 
 // vectorPart is one or more products that a part of the blocks computes. Their weights have the same type.
@@ -66,7 +82,8 @@ type vectorPart struct {
 }
 
 func (d Device) vectorText(v kernels.Vectors) (x vectorText, ok bool) {
-	x.Vectors = v
+	x.Vectors, x.Most = v, vectorBlocks*d.Processors
+	x.Room = max(leastRoom, min(packedRoom, d.Shared*3/7))
 	first := v.Products[0]
 	bytes, tiles := 0, 0
 	for i, p := range v.Products {
@@ -87,7 +104,6 @@ func (d Device) vectorText(v kernels.Vectors) (x vectorText, ok bool) {
 	if v.Norm && v.K > mostNormed || x.shared() > min(mostVectorShared, d.Shared) {
 		return x, false
 	}
-	most := vectorBlocks * d.Processors
 	begin := 0
 	for k := range x.Parts {
 		p := &x.Parts[k]
@@ -97,8 +113,8 @@ func (d Device) vectorText(v kernels.Vectors) (x vectorText, ok bool) {
 			}
 			n := x.tiles(i)
 			p.Begin, p.Tiles = append(p.Begin, begin), append(p.Tiles, n)
-			if tiles > most+d.Processors {
-				n = max(1, min(n, most*v.Products[i].N*rowBytes(p.Type, v.K)/bytes))
+			if tiles > x.Most+x.Most/vectorBlocks {
+				n = max(1, min(n, x.Most*v.Products[i].N*rowBytes(p.Type, v.K)/bytes))
 			}
 			begin += n
 		}

@@ -61,7 +61,7 @@ func (u *unit) nibbles(word string, less int) [4]string {
 		if by > 0 {
 			w = u.get("r", "shr.u32", "%s, %d", word, by)
 		}
-		out[i] = u.small(u.get("r", "and.b32", "%s, 0x000f000f", w), less)
+		out[i] = u.small(w, "0x000f000f", less)
 	}
 	return out
 }
@@ -69,15 +69,14 @@ func (u *unit) nibbles(word string, less int) [4]string {
 // bytes returns four bytes of up to 127 as bf16, minus less: bytes 0 and 2, 1 and 3.
 func (u *unit) bytes(word string, less int) [2]string {
 	high := u.get("r", "shr.u32", "%s, 8", word)
-	return [2]string{u.small(u.get("r", "and.b32", "%s, 0x00ff00ff", word), less),
-		u.small(u.get("r", "and.b32", "%s, 0x00ff00ff", high), less)}
+	return [2]string{u.small(word, "0x00ff00ff", less), u.small(high, "0x00ff00ff", less)}
 }
 
-// small returns two integers of up to 127 as bf16, minus less, up to 127: the bits of 128 + n are those of n in the
-// lowest bits of 128.
-func (u *unit) small(pair string, less int) string {
-	pair = u.get("r", "or.b32", "%s, 0x43004300", pair)
-	minus := 0xc300 | less // of 128 + less
+// small returns two integers of up to 127, which a mask selects, as bf16, minus less, up to 127: the bits of 128 + n
+// are those of n in the lowest bits of 128.
+func (u *unit) small(word, mask string, less int) string {
+	pair := u.get("r", "lop3.b32", "%s, %s, 0x43004300, 0xea", word, mask) // word & mask | 128
+	minus := 0xc300 | less                                                 // of 128 + less
 	one, c := u.get("r", "mov.u32", "0x3f803f80"), u.get("r", "mov.u32", "0x%04x%04x", minus, minus)
 	return u.get("r", "fma.rn.bf16x2", "%s, %s, %s", pair, one, c)
 }

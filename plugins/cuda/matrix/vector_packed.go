@@ -24,6 +24,7 @@ type packedVector struct {
 	offset       []string // of the copies in the tile, if all rows exist
 	next, piece  string   // the tile and the part of K that are copied next
 	fill, use    string   // stages
+	flip         string   // what is added to the addresses of the tile's sums
 	terms        string   // address of the lane's terms of x
 	acc          []string // sums of mma.sync, with scales
 	minima       []string // sums of x times what is subtracted from weights, by half
@@ -46,8 +47,13 @@ const (
 	packedTerms = 3
 	// manyRows is the least number of rows from which a tile has sixteen.
 	manyRows = 1 << 13
-	// mostStages is the largest number of stages of copies.
+	// mostStages is the largest number of stages of copies. A block has no more than it copies.
 	mostStages = 5
+	// packedRoom is the amount of shared memory for a block up to which it has more stages. Two blocks then leave room
+	// for the next kernel, which begins to copy weights meanwhile. leastRoom is that of devices with less memory.
+	packedRoom, leastRoom = 96 << 10, 55 << 10
+	// packedBlocks is the number of blocks for which a processor has registers: two, and one of the next kernel.
+	packedBlocks = 3
 	// factors of the second term and the third, so that they are not denormal
 	secondFactor, thirdFactor = 256, 65536
 )
@@ -60,7 +66,8 @@ func (x vectorText) packed(d dtype.DType) packedShape {
 	s.bytes = rowBytes(d, s.values)
 	// rows begin 4 words apart in the banks of shared memory, so that a warp reads words of eight rows at once
 	s.stride = s.bytes + (16-s.bytes%128+128)%128
-	for s.stages = mostStages; s.stages > 2 && s.shared() > mostVectorShared/2; s.stages-- {
+	s.stages = min(mostStages, max(2, s.parts()*x.turns(s.tileRows())))
+	for ; s.stages > 2 && s.shared() > x.Room; s.stages-- {
 	}
 	return s
 }
@@ -72,8 +79,11 @@ func (s packedShape) blockAt() int   { return s.termsAt() + s.k/32*packedTerms*6
 func (s packedShape) squaresAt() int { return s.blockAt() + s.k/32*4 }
 func (s packedShape) sumsAt() int    { return s.squaresAt() + 4*vectorWarps }
 func (s packedShape) shared() int {
-	return s.sumsAt() + s.groups*4*vectorWarps*packedRows
+	return s.sumsAt() + 2*s.sumsBytes()
 }
+
+// sumsBytes is the size of the sums of all warps.
+func (s packedShape) sumsBytes() int { return s.groups * 4 * vectorWarps * packedRows }
 
 // tileRows is the number of rows of a tile.
 func (s packedShape) tileRows() int {
@@ -111,28 +121,41 @@ func (g *packedVector) generate() {
 	}
 	clear()
 	e := g.newEpilogue(g.tileRows())
-	loop, done := t.label(), t.label()
+	loop, done, more := t.label(), t.label(), t.label()
+	g.flip = t.get("r", "mov.u32", "memory") // a multiple of 1024
+	t.add("add.u32 %s, %s, %d", g.flip, g.flip, g.sumsBytes())
+	ended := t.get("p", "setp.ne.u32", "0, 0") // whether the sums of a tile are in shared memory
 	t.place(loop)
 	none := t.get("p", "setp.ge.u32", "%s, %s", g.tile, g.end)
 	t.add("@%s bra %s", none, done)
-	g.begin(e)
 	t.add("cp.async.wait_group %d", g.stages-2)
 	t.add("bar.sync 0")
+	t.add("@!%s bra %s", ended, more)
+	g.finish(e)
+	t.place(more)
+	g.begin(e)
 	g.copy()
 	g.multiply(now)
 	g.advance(g.use)
 	if g.parts() > 1 {
 		t.add("add.u32 %s, %s, 1", now, now)
-		more := t.get("p", "setp.lt.u32", "%s, %d", now, g.parts())
-		t.add("@%s bra %s", more, loop)
+		left := t.get("p", "setp.lt.u32", "%s, %d", now, g.parts())
+		t.add("setp.ne.u32 %s, 0, 0", ended)
+		t.add("@%s bra %s", left, loop)
 		t.add("mov.u32 %s, 0", now)
 	}
-	g.reduce(e)
+	g.reduce()
 	clear()
+	t.add("setp.eq.u32 %s, 0, 0", ended)
 	t.add("add.u32 %s, %s, %s", g.tile, g.tile, g.step)
 	t.add("bra %s", loop)
 	t.place(done)
 	t.add("cp.async.wait_all")
+	t.add("bar.sync 0")
+	last := t.label()
+	t.add("@!%s bra %s", ended, last)
+	g.finish(e)
+	t.place(last)
 }
 
 // advance moves the offset of a stage to the next one.
@@ -369,11 +392,13 @@ func (g *packedVector) multiply(part string) {
 	}
 }
 
-// reduce adds the sums of all terms, halves and warps, and writes the results of the tile.
-func (g *packedVector) reduce(e epilogue) {
+// reduce adds the sums of all terms and halves of the warp, and writes them to shared memory. The sums of tiles
+// alternate between two places there, so that a block waits for its warps only once for each stage: while the first
+// warp finishes a tile, the others multiply the next one.
+func (g *packedVector) reduce() {
 	t := g.text
-	memory := t.get("r", "mov.u32", "memory")
-	to := t.get("r", "mad.lo.u32", "%s, %d, %s", g.warp, 4*packedRows, memory)
+	t.add("xor.b32 %s, %s, %d", g.flip, g.flip, g.sumsBytes())
+	to := t.get("r", "mad.lo.u32", "%s, %d, %s", g.warp, 4*packedRows, g.flip)
 	t.add("mad.lo.u32 %s, %s, 4, %s", to, g.row, to)
 	q := make([]string, 3)
 	for i := range q {
@@ -399,10 +424,14 @@ func (g *packedVector) reduce(e epilogue) {
 		}
 		t.add("@%s st.shared.f32 [%s+%d], %s", q[0], to, g.sumsAt()+4*vectorWarps*packedRows*p, v)
 	}
-	t.add("bar.sync 0")
+}
+
+// finish adds the sums of all warps and writes the results of the last tile.
+func (g *packedVector) finish(e epilogue) {
+	t := g.text
 	skip := t.label()
 	t.add("@!%s bra %s", e.live, skip)
-	at := t.get("r", "mad.lo.u32", "%s, 4, %s", g.tid, memory)
+	at := t.get("r", "mad.lo.u32", "%s, 4, %s", g.tid, g.flip)
 	if g.tileRows() > packedRows {
 		group := t.get("r", "shr.u32", "%s, 3", g.tid)
 		t.add("mad.lo.u32 %s, %s, %d, %s", at, group, 4*packedRows*(vectorWarps-1), at)

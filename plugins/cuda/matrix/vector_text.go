@@ -50,7 +50,11 @@ func (x vectorText) text() string {
 		t.place(next)
 	}
 	t.add("ret")
-	return t.finish(entry{"sm_80", vectorThreads, x.shared(), len(x.Bindings) + 1, vectorBlocks})
+	blocks := vectorBlocks
+	if x.Products[0].Type.IsPacked() {
+		blocks = packedBlocks
+	}
+	return t.finish(entry{"sm_80", vectorThreads, x.shared(), len(x.Bindings) + 1, blocks})
 }
 
 // at returns the address of a binding.

@@ -324,3 +324,21 @@ func TestConversions(t *testing.T) {
 		}
 	}
 }
+
+// TestLogic compares functions of three bits with their definition, for all tables.
+func TestLogic(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 6))
+	for table := range uint32(256) {
+		a, b, c := rng.Uint32(), rng.Uint32(), rng.Uint32()
+		got := logicOf(a, b, c, table)
+		for bit := range 32 {
+			of := func(w uint32) uint32 { return w >> bit & 1 }
+			if want := table >> (4*of(a) + 2*of(b) + of(c)) & 1; of(got) != want {
+				t.Fatalf("table %#x, bit %d of %#x, %#x and %#x is %d; want %d", table, bit, a, b, c, of(got), want)
+			}
+		}
+	}
+	if got, want := logicOf(0x12345678, 0x000f000f, 0x43004300, 0xea), uint32(0x43044308); got != want {
+		t.Errorf("a & b | c is %#x; want %#x", got, want)
+	}
+}

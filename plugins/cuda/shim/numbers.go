@@ -59,6 +59,18 @@ func approximate(a uint32) uint32 {
 
 func reciprocal(x float64) float64 { return 1 / x }
 
+// logicOf is a function of three bits for each bit of words: bit 4a+2b+c of table is its value.
+func logicOf(a, b, c, table uint32) (out uint32) {
+	for k := range uint32(8) {
+		if table>>k&1 == 0 {
+			continue
+		}
+		pick := func(w, bit uint32) uint32 { return w ^ (k>>bit&1 - 1) } // all bits that are bit k>>bit&1 become 1
+		out |= pick(a, 2) & pick(b, 1) & pick(c, 0)
+	}
+	return out
+}
+
 // permuted returns four of the bytes of two words, the lower first. Four bits of selector pick each.
 func permuted(low, high, selector uint32) (out uint32) {
 	both := uint64(high)<<32 | uint64(low)

@@ -158,7 +158,6 @@ func choose(class string) operation {
 		}
 	}}
 }
-
 // pairs makes a conversion of two floats to the halves of a word, the first to the upper half.
 func pairs(f func(x float64) uint32) operation {
 	return words2("r=ff", func(d, a, b []uint32, lanes []int32) {
@@ -232,6 +231,12 @@ var operations = joined(map[string]operation{
 		d, a, b, c := m.words[in.a[0]], m.words[in.a[1]], m.words[in.a[2]], m.words[in.a[3]]
 		for _, l := range lanes {
 			d[l] = permuted(a[l], b[l], c[l])
+		}
+	}},
+	"lop3.b32": {"r=rrrr", func(m *machine, in *instruction, lanes []int32) {
+		d, a, b, c, table := m.words[in.a[0]], m.words[in.a[1]], m.words[in.a[2]], m.words[in.a[3]], m.words[in.a[4]]
+		for _, l := range lanes {
+			d[l] = logicOf(a[l], b[l], c[l], table[l])
 		}
 	}},
 	"fma.rn.bf16x2": {"r=rrr", func(m *machine, in *instruction, lanes []int32) {

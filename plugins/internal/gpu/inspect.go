@@ -38,15 +38,24 @@ func (i Inspection) Recorded() (outputs []bool, ok bool) {
 
 // Forget discards the recording of the next run.
 func (i Inspection) Forget() {
-	i.exec.tape.release()
-	i.exec.tape = nil
+	i.exec.dropTapes()
+}
+
+// Inside returns how many copies in 16 bits lie in the memory of the value itself.
+func (i Inspection) Inside() (n int) {
+	for _, in := range i.exec.rounded.inside {
+		if in {
+			n++
+		}
+	}
+	return n
 }
 
 // Slow makes the next run have a submission per dispatch, as if a dispatch took submissionTime. It returns how many
 // submissions may be in flight.
 func (i Inspection) Slow() (inFlight int) {
 	i.Forget()
-	i.exec.pace = submissionTime
+	i.exec.pace, i.exec.sizes.pace = submissionTime, submissionTime
 	return maxInFlight
 }
 

@@ -60,11 +60,13 @@ type executable struct {
 	snaps         []*staging // for the status slots while a loop runs
 
 	tape   *tape          // recording of the next run, for the sizes of the last one; nil if nothing is recorded
+	tapes  []*tape        // those of other sizes and outputs, the last used first
+	sizes  *sizes         // those of bound
 	bound  *program.Bound // sizes for which the parameters on the device were computed; nil before the first run
 	syms   map[string]int64
 	recent program.Recent[*sizes]
 	binder *program.Binder // made by the first bind
-	pace   time.Duration   // average time of a dispatch in the last plain run; 0 before the first
+	pace   time.Duration   // average time of a dispatch in the last plain run of any sizes; 0 before the first
 }
 
 // dispatch is one execution of a shader. It runs a step, a part of a step, or a group of consecutive steps. The
@@ -367,8 +369,7 @@ func (x *executable) Close() error {
 }
 
 func (x *executable) release() {
-	x.tape.release()
-	x.tape = nil
+	x.dropTapes()
 	if x.gpu.limits.Page > 0 {
 		x.gpu.drain() // after a failure, later submissions may still use memory that the caller is about to unmap
 	}

@@ -386,9 +386,9 @@ func (x *executable) operand(d *dispatch, b kernels.Binding, i int) (s *space, o
 	case kernels.Kept:
 		return x.kept, x.keptAt[n.ID], x.limitsOf(n).KeptBytes(n)
 	case kernels.RoundedOut:
-		return x.rounded.at(n)
+		return x.roundedAt(n)
 	case kernels.RoundedIn:
-		return x.rounded.at(x.rounded.readers[n.ID])
+		return x.roundedAt(x.rounded.readers[n.ID])
 	case kernels.Status:
 		return x.base().status, int64(d.status) * program.Align, 4
 	}

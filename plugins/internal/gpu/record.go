@@ -136,7 +136,8 @@ func (c *recording) read(o program.Operand) ([]byte, error) {
 	s, at := c.exec.locate(c.exec.program.Places[o.Node])
 	bytes, narrow := o.Bytes, c.exec.rounded.only[o.Node]
 	if narrow {
-		s, at, bytes = c.exec.rounded.space, c.exec.rounded.begin[o.Node], o.Bytes/2
+		s, at, _ = c.exec.roundedAt(c.exec.program.Graph.Nodes[o.Node])
+		bytes = o.Bytes / 2
 	}
 	if err := c.begin(); err != nil {
 		return nil, err

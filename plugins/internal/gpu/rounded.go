@@ -15,14 +15,20 @@ type rounded struct {
 	types   map[int]dtype.DType // of the copies, by the value's node
 	readers map[int]*ir.Node    // by the node that reads a copy: the node that writes it
 	only    map[int]bool        // nothing reads the value itself, so only the copy is written
-	begin   map[int]int64       // where a copy begins
+	inside  map[int]bool        // those of only whose copies lie in the memory of the value itself
+	begin   map[int]int64       // where any other copy begins
 	size    map[int]int64
 	bytes   int64
 	space   *space
 }
 
-// at returns where the copy of a node's result is.
-func (r *rounded) at(n *ir.Node) (s *space, offset, bytes int64) {
+// roundedAt returns where the copy of a node's result is.
+func (x *executable) roundedAt(n *ir.Node) (s *space, offset, bytes int64) {
+	r := &x.rounded
+	if r.inside[n.ID] {
+		s, offset = x.locate(x.program.Places[n.ID])
+		return s, offset, r.size[n.ID]
+	}
 	return r.space, r.begin[n.ID], r.size[n.ID]
 }
 
@@ -62,8 +68,41 @@ func (x *executable) planRounded(groups map[int]stepGroup) {
 		}
 		r.types[from.ID], r.readers[n.ID], last[from.ID] = d, from, i
 	}
-	r.place(order, step, last)
 	x.planOnly(order, group)
+	x.planInside(order)
+	r.place(slices.DeleteFunc(order, func(n *ir.Node) bool { return r.inside[n.ID] }), step, last)
+}
+
+// planInside finds the copies that can lie where the value itself would. That memory is in use from the step that
+// writes the value to the last one that reads it. But elements of a copy have other places than those of the value, so
+// results and operands of these steps must not share the memory, not even element by element.
+func (x *executable) planInside(order []*ir.Node) {
+	r := &x.rounded
+	r.inside = map[int]bool{}
+	for _, n := range order {
+		r.inside[n.ID] = r.only[n.ID] && x.program.Places[n.ID].Space == program.Arena
+	}
+	apart := func(n, other *ir.Node) {
+		if x.program.Places[n.ID].Overlaps(x.program.Places[other.ID]) {
+			r.inside[n.ID] = false
+		}
+	}
+	for _, n := range order {
+		for _, in := range n.Operands() {
+			apart(n, in)
+		}
+	}
+	for id, n := range r.readers {
+		reader := x.program.Graph.Nodes[id]
+		for k, in := range reader.Operands() {
+			if k > 0 {
+				apart(n, in)
+			}
+		}
+		for _, v := range reader.Values() {
+			apart(n, v)
+		}
+	}
 }
 
 // planOnly finds the values of which only the copies are read.

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"maps"
+	"time"
 
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
@@ -14,12 +15,13 @@ import (
 // sizes holds what the shaders of a program need for given values of its symbols.
 type sizes struct {
 	bound      *program.Bound
-	params     []byte      // the parameters of all dispatches
-	workgroups [][2]uint32 // number of workgroups of each dispatch, along x and y
+	params     []byte        // the parameters of all dispatches
+	workgroups [][2]uint32   // number of workgroups of each dispatch, along x and y
+	pace       time.Duration // average time of a dispatch in the last plain run of these sizes; 0 before the first
 }
 
 // bind writes the parameters of all shaders for the sizes of a run, unless they are the sizes of the last run. It
-// discards the tape if the sizes are new.
+// puts the tape away if the sizes are new.
 func (x *executable) bind(syms map[string]int64) error {
 	if x.bound != nil && maps.Equal(x.syms, syms) {
 		return nil
@@ -33,8 +35,7 @@ func (x *executable) bind(syms map[string]int64) error {
 		x.recent.Put(syms, s)
 	}
 	x.bound = nil
-	x.tape.release()
-	x.tape = nil
+	x.putTape()
 	for i, d := range x.each() {
 		d.x, d.y = s.workgroups[i][0], s.workgroups[i][1]
 	}
@@ -54,7 +55,7 @@ func (x *executable) bind(syms map[string]int64) error {
 			}
 		}
 	}
-	x.bound, x.syms = s.bound, maps.Clone(syms)
+	x.bound, x.sizes, x.syms = s.bound, s, maps.Clone(syms)
 	if x.root != nil {
 		x.grouped = (&recording{exec: x}).grouped()
 	}

@@ -187,8 +187,7 @@ func (x *executable) useState(r device.Run) error {
 	if err != nil || s.space == x.state {
 		return err
 	}
-	x.tape.release()
-	x.tape = nil
+	x.dropTapes()
 	x.state = s.space
 	for _, d := range x.each() {
 		if d.stateful {

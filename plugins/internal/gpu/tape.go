@@ -3,6 +3,7 @@ package gpu
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 // commands are Kept, all runs submit the same tape.
 type tape struct {
 	submissions []submission
+	syms        map[string]int64
 	outputs     []bool        // device.Run.Outputs
 	pace        time.Duration // for which the submissions were sized; 0 if it was not known
 	kept        bool
@@ -41,6 +43,48 @@ func (t *tape) release() {
 	}
 }
 
+// mostTapes is how many tapes of other sizes or outputs a program keeps. A language model alternates between a few
+// sizes: pieces of a prompt, and single tokens.
+const mostTapes = 8
+
+// putTape puts the tape away if it can be used again, and releases it otherwise.
+func (x *executable) putTape() {
+	if x.tape == nil || !x.tape.kept {
+		x.tape.release()
+		x.tape = nil
+		return
+	}
+	x.tapes = slices.Insert(x.tapes, 0, x.tape)
+	x.tape = nil
+	for len(x.tapes) > mostTapes {
+		x.tapes[mostTapes].release()
+		x.tapes = x.tapes[:mostTapes]
+	}
+}
+
+// takeTape makes tape that of the current sizes and some outputs, or nil if there is none.
+func (x *executable) takeTape(outputs []bool) {
+	if x.tape != nil && slices.Equal(x.tape.outputs, outputs) {
+		return
+	}
+	x.putTape()
+	i := slices.IndexFunc(x.tapes, func(t *tape) bool {
+		return maps.Equal(t.syms, x.syms) && slices.Equal(t.outputs, outputs)
+	})
+	if i >= 0 {
+		x.tape = x.tapes[i]
+		x.tapes = slices.Delete(x.tapes, i, i+1)
+	}
+}
+
+// dropTapes releases all tapes, because what they refer to changes.
+func (x *executable) dropTapes() {
+	for _, t := range append(x.tapes, x.tape) {
+		t.release()
+	}
+	x.tape, x.tapes = nil, nil
+}
+
 // plain reports whether the run can use a tape: it has no feeds and no keeps, it is not profiled, and no step is
 // submitted by itself.
 func (c *recording) plain() bool {
@@ -49,7 +93,7 @@ func (c *recording) plain() bool {
 
 // record records a tape for the sizes that were bound last, and for a selection of outputs; nil means all.
 func (x *executable) record(outputs []bool) (*tape, error) {
-	t, err := x.recordAt(x.pace, outputs)
+	t, err := x.recordAt(x.paceOf(), outputs)
 	if err != nil {
 		err = x.exactError(err, outputs)
 	}
@@ -69,7 +113,7 @@ func (x *executable) exactError(err error, outputs []bool) error {
 
 // recordAt is like record. pace is the average time of a dispatch, which determines the size of submissions.
 func (x *executable) recordAt(pace time.Duration, outputs []bool) (t *tape, err error) {
-	t = &tape{outputs: slices.Clone(outputs), pace: pace}
+	t = &tape{syms: x.syms, outputs: slices.Clone(outputs), pace: pace}
 	r := device.Run{Outputs: t.outputs}
 	c := &recording{exec: x, ctx: context.Background(), tape: t, run: r, needed: x.program.Needed(r.Computed(), nil)}
 	c.flow.begin(len(x.dispatches), pace)
@@ -111,10 +155,7 @@ func (c *recording) endSubmission() error {
 func (c *recording) submitPlain() error {
 	x := c.exec
 	outputs := c.run.Outputs
-	if x.tape != nil && !slices.Equal(x.tape.outputs, outputs) {
-		x.tape.release()
-		x.tape = nil
-	}
+	x.takeTape(outputs)
 	submit := c.stream
 	if x.tape != nil {
 		submit = c.submitTape
@@ -122,13 +163,14 @@ func (c *recording) submitPlain() error {
 	if err := submit(); err != nil {
 		return err
 	}
-	if t := x.tape; t != nil && x.pace > 0 && (t.pace == 0 || t.pace > 2*x.pace) { // its submissions are too small
-		x.tape.release()
+	pace := x.paceOf()
+	if t := x.tape; t != nil && len(t.submissions) > 1 && pace > 0 && (t.pace == 0 || t.pace > 2*pace) {
+		x.tape.release() // its submissions are too small
 		x.tape = nil
 	}
 	// No tape is recorded after the first run, because the best size of submissions is not known yet. Nor with loops,
 	// because the memory for their commands grows with the number of iterations.
-	if x.tape == nil && x.pace > 0 && len(x.loops) == 0 {
+	if x.tape == nil && pace > 0 && len(x.loops) == 0 {
 		x.tape, _ = x.record(outputs) // after an error, the next run records again and reports it
 	}
 	return nil
@@ -166,7 +208,7 @@ func (c *recording) submitTape() error {
 func (c *recording) stream() error {
 	x := c.exec
 	c.needed = x.program.Needed(c.run.Computed(), nil)
-	c.flow.begin(len(x.dispatches), x.pace)
+	c.flow.begin(len(x.dispatches), x.paceOf())
 	c.flow.startShort(len(x.dispatches), streamGrowth)
 	for _, f := range []func() error{c.inputs, c.dispatchAll, c.outputs, c.submit} {
 		if err := f(); err != nil {

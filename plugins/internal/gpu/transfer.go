@@ -197,11 +197,9 @@ func (c *recording) outputs() error {
 			return err
 		}
 	}
-	for i, o := range x.bound.Outputs {
-		if x.pinned != nil && c.run.Wants(i) && o.Bytes > 0 {
-			if err := c.copySpace(x.io, o.Offset, o.Bytes, x.pinned, o.Offset, true); err != nil {
-				return err
-			}
+	for _, s := range x.pinnedOutputs(&c.run) {
+		if err := c.copySpace(x.io, s.io, s.bytes, x.pinned, s.at, true); err != nil {
+			return err
 		}
 	}
 	list, end := x.downloads(&c.run)
@@ -219,6 +217,25 @@ func (c *recording) outputs() error {
 		}
 	}
 	return nil
+}
+
+// pinnedOutputs returns the copies of results to pinned memory. Outputs with nothing between them, where the host may
+// have other values, are copied together.
+func (x *executable) pinnedOutputs(r *device.Run) (list []stretch) {
+	if x.pinned == nil {
+		return nil
+	}
+	for i, o := range x.bound.Outputs {
+		if !r.Wants(i) || o.Bytes == 0 {
+			continue
+		}
+		if k := len(list) - 1; k >= 0 && o.Offset == program.AlignUp(list[k].io+list[k].bytes) {
+			list[k].bytes = o.Offset + o.Bytes - list[k].io
+			continue
+		}
+		list = append(list, stretch{o.Offset, o.Offset, o.Bytes})
+	}
+	return list
 }
 
 // nextDownload ends the submission before the copies to another staging buffer.
@@ -250,8 +267,8 @@ func (c *recording) results() error {
 		}
 	}
 	var due time.Time
-	if x.pace > 0 {
-		due = c.start.Add(c.submitted + x.pace*time.Duration(c.dispatches()))
+	if pace := x.sizes.pace; pace > 0 {
+		due = c.start.Add(c.submitted + pace*time.Duration(c.dispatches()))
 	}
 	if end == 0 {
 		if err := x.gpu.wait(due); err != nil {
@@ -293,8 +310,12 @@ func (c *recording) results() error {
 func (c *recording) measure() {
 	if n := c.dispatches(); n > 0 && c.plain() {
 		c.exec.pace = (time.Since(c.start) - c.submitted) / time.Duration(n)
+		c.exec.sizes.pace = c.exec.pace
 	}
 }
+
+// paceOf returns the average time of a dispatch in the last plain run of the same sizes or, before the first, of any.
+func (x *executable) paceOf() time.Duration { return cmp.Or(x.sizes.pace, x.pace) }
 
 // dispatches returns the number of dispatches of the run, of which all are submitted.
 func (c *recording) dispatches() int {

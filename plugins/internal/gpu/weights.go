@@ -74,8 +74,7 @@ func (x *executable) ownWeights(w device.NewWeights) error {
 	if !changed {
 		return nil
 	}
-	x.tape.release() // it refers to the old buffers
-	x.tape = nil
+	x.dropTapes() // they refer to the old buffers
 	if err := x.bindAll(); err != nil {
 		return err
 	}
