@@ -3,7 +3,7 @@
 var<workgroup> found: array<atomic<u32>, 2>;
 {{end}}
 
-{{define "places"}}  // The invocations of a workgroup divide the indices among them: one by one, they take longer than rows.
+{{define "places"}}  // Invocations divide the indices among them: one by one, these take longer than the rows.
   if (local < 2u) {
     atomicStore(&found[local], 0u);
   }
