@@ -21,8 +21,9 @@ func TestAsPieces(t *testing.T) {
 		// 80 rows are not computed like 16
 		{true, 64, 80, 0}, {true, 600, 700, 576}, {true, 63, 700, 0},
 	} {
-		if b.device = c.device; b.asPieces(c.k, c.prompt) != c.want {
-			t.Errorf("%+v: %d", c, b.asPieces(c.k, c.prompt))
+		b.device = c.device
+		if got := b.asPieces(c.k, c.prompt); got != c.want {
+			t.Errorf("%+v: %d", c, got)
 		}
 	}
 }
