@@ -30,7 +30,7 @@ func (t *spec) checkSequences(m *rlx.Model) error {
 // A Batch is not safe for concurrent use.
 type Batch struct {
 	// Budget is the approximate maximum number of tokens of prompts that a step computes, in multiples of 64, so that
-	// long prompts do not keep the other texts waiting.
+	// long prompts do not keep the other texts waiting. The default depends on the device.
 	Budget int
 	// Alike makes texts independent of the others that are in progress: with the same options and seed, a prompt gives
 	// the same text bit for bit. On cpu, products of few rows add in another order than those of many. So runs with few
@@ -51,6 +51,7 @@ type Batch struct {
 	prompts   []*BatchText // whose prompts are not computed yet, in the order of their turns
 	texts     []*BatchText // that get a token in each step
 	clock     int          // of uses
+	device    bool         // runs are on a device other than a processor
 }
 
 // A batchSlot is a sequence of the state.
@@ -86,9 +87,14 @@ func (x *BatchText) Err() error { return x.err }
 func (x *BatchText) Result() *Result { return x.result }
 
 const (
-	promptBudget = 128 // the default of Batch.Budget
-	// fewRows bounds the rows of products, and the queries of attention, for which backends may add in another order
-	// than for more. A piece of a prompt has more of them, unless the prompt has not.
+	promptBudget = 128 // the default of Batch.Budget on a processor
+	// deviceBudget is the default on other devices, which take about as long for this many rows as for 128.
+	deviceBudget = 512
+	// deviceRows divides the number of rows in which one token is added to each of more texts than this. So runs have
+	// few different sizes, for each of which a device has to be prepared. Rows of nothing cost these devices no time.
+	deviceRows = 8
+	// fewRows bounds the rows of products, and the queries of attention, for which the backend of a processor may add
+	// in another order than for more. A piece of a prompt has more of them, unless the prompt has not.
 	fewRows = 16
 	// wholeRows is a number of queries after which another piece may begin without a change of bits: backends compute
 	// attention for so many together, or for a divisor of it.
@@ -109,6 +115,9 @@ func NewBatch(ctx context.Context, s *rlx.Session) (*Batch, error) {
 		return nil, err
 	}
 	b := &Batch{Budget: min(promptBudget, t.Chunk), session: s, spec: t}
+	if kind := s.Device().Type; kind != "cpu" && kind != rlx.SoftwareDevice {
+		b.device, b.Budget = true, deviceBudget
+	}
 	if b.tokenizer, err = tokenizerOf(s.Model(), t); err != nil {
 		return nil, err
 	}
@@ -228,22 +237,42 @@ func (b *Batch) longest(prompt []int, images []place, except int) (slot, n int) 
 	return slot, n
 }
 
-// asPieces reduces a beginning of k tokens of a prompt so that the rest is computed like a part of the whole.
+// deviceBounds are the numbers of rows for which the backends of devices other than a processor may add in another
+// order than for more: 8 and 64 on cuda, 96 on wgpu and metal.
+var deviceBounds = []int{8, 64, 96}
+
+// bounds returns the numbers of rows for which the backend may add in another order than for more.
+func (b *Batch) bounds() []int {
+	if b.device {
+		return deviceBounds
+	}
+	return []int{fewRows}
+}
+
+// asPieces reduces a beginning of k tokens of a prompt so that the rest is computed like a part of the whole: its first
+// piece must not have few rows if that would be a part of a larger one.
 func (b *Batch) asPieces(k, prompt int) int {
 	k = k / wholeRows * wholeRows
-	// the last piece must have few rows only if it would have few without the beginning
-	if last := (prompt-1)%b.spec.Chunk + 1; last > fewRows && prompt-k <= fewRows {
-		k -= wholeRows
+	for ; k > 0; k -= wholeRows {
+		begin := k - k%b.spec.Chunk
+		end := min(prompt, begin+b.spec.Chunk)
+		between := func(n int) bool { return end-k <= n && n < end-begin }
+		if !slices.ContainsFunc(b.bounds(), between) {
+			break
+		}
 	}
 	return max(0, k)
 }
+
+// leastShared is the least number of tokens that are copied from another sequence. Fewer are quickly computed.
+func (b *Batch) leastShared() int { return min(b.spec.Batch.Rows, 16) }
 
 // share copies the beginning of a prompt that another sequence has computed.
 func (b *Batch) share(ctx context.Context, x *BatchText) error {
 	s, t := &b.slots[x.slot], &b.spec.Batch
 	all := slices.Concat(s.seen, x.rest)
 	from, n := b.longest(all, x.images, x.slot)
-	if n < len(s.seen)+min(t.Rows, 16) { // a few tokens are quickly computed
+	if n < len(s.seen)+b.leastShared() {
 		return nil
 	}
 	index := func(i int) rlx.Tensor {

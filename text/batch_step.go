@@ -50,15 +50,22 @@ func (b *Batch) step(ctx context.Context) error {
 		if n > budget && budget < b.Budget {
 			break
 		}
-		budget -= n
-		b.prompts = append(b.prompts[1:], x)
 		if ok {
+			budget -= n
+			b.prompts = append(b.prompts[1:], x)
 			if err := b.look(run, x, image); err != nil {
 				return err
 			}
 			continue
 		}
-		if err := b.advance(run, []*BatchText{x}, n); err != nil {
+		group, err := b.group(run, x, n, budget)
+		if err != nil {
+			return err
+		}
+		budget -= n * len(group)
+		b.prompts = append(slices.DeleteFunc(b.prompts, func(x *BatchText) bool { return slices.Contains(group, x) }),
+			group...)
+		if err := b.advance(run, group, n); err != nil {
 			return err
 		}
 	}
@@ -80,16 +87,79 @@ func (b *Batch) piece(x *BatchText) int {
 	if p, ok := x.image(seen); ok {
 		left = min(left, p.at-seen)
 	}
-	if most := max(1, b.Budget/wholeRows) * wholeRows; left > most+fewRows {
+	if most := max(1, b.Budget/wholeRows) * wholeRows; left > most+slices.Max(b.bounds()) {
 		return most
 	}
 	return left
 }
 
-// padded adds texts of nothing, so that a run has enough rows for Alike. They write to rows that are not in use.
-func (b *Batch) padded(texts []*BatchText) []*BatchText {
+// group returns the prompts of which the next n tokens are computed together: x, and others that have as many, up to
+// budget tokens in all. Prompts that begin alike are not computed together, because one of them can be copied. With
+// Alike x is alone, because pieces of other lengths give other bits.
+func (b *Batch) group(ctx context.Context, x *BatchText, n, budget int) ([]*BatchText, error) {
+	group := []*BatchText{x}
+	if b.Alike {
+		return group, nil
+	}
+	for _, y := range b.prompts[1:] {
+		if n*(len(group)+1) > budget {
+			break
+		}
+		if err := b.share(ctx, y); err != nil {
+			return nil, err
+		}
+		_, image := b.nextImage(y)
+		same := func(z *BatchText) bool { return b.alike(y, z) >= len(b.slots[y.slot].seen)+b.leastShared() }
+		if !image && b.piece(y) >= n && !slices.ContainsFunc(group, same) {
+			group = append(group, y)
+		}
+	}
+	return group, nil
+}
+
+// alike returns the number of tokens with which both texts begin.
+func (b *Batch) alike(x, y *BatchText) (n int) {
+	at := func(x *BatchText, i int) int {
+		if seen := b.slots[x.slot].seen; i < len(seen) {
+			return seen[i]
+		} else {
+			return x.rest[i-len(seen)]
+		}
+	}
+	most := min(len(b.slots[x.slot].seen)+len(x.rest), len(b.slots[y.slot].seen)+len(y.rest))
+	for n < most && at(x, n) == at(y, n) {
+		n++
+	}
+	return n
+}
+
+// rows returns the number of rows of a run that adds a token to each of n texts.
+func (b *Batch) rows(n int) int {
+	return rowsOf(n, len(b.slots), b.device, b.Alike, b.lanes() == 1)
+}
+
+// rowsOf is rows for a number of slots. device tells whether runs are on a device other than a processor, and pads
+// whether there may be more rows than texts without Alike.
+func rowsOf(n, slots int, device, alike, pads bool) int {
+	switch {
+	case alike:
+		least := fewRows/2 + 1
+		for _, bound := range deviceBounds {
+			if device && bound < slots {
+				least = bound + 1
+			}
+		}
+		return min(max(n, least), slots)
+	case n > deviceRows && device && pads:
+		return min((n+deviceRows-1)/deviceRows*deviceRows, slots)
+	}
+	return n
+}
+
+// padded adds texts of nothing, so that a run has n rows. They write to rows that are not in use.
+func (b *Batch) padded(texts []*BatchText, n int) []*BatchText {
 	for i := range b.slots {
-		if len(texts) > min(fewRows/2, len(b.slots)-1) {
+		if len(texts) >= n {
 			break
 		}
 		s := &b.slots[i]

@@ -17,7 +17,7 @@ type batchRun struct {
 // the state holds after a run is known when the run is queued, and only its tokens are not.
 type flight struct {
 	texts  []*BatchText
-	chosen bool // it chooses a token for each text
+	chosen bool // it chooses a token for each text whose prompt it ends
 	run    *batchRun
 	landed chan struct{} // closed when res and err are set; nil for a run that nobody waits for
 	res    *rlx.Result
@@ -34,15 +34,18 @@ func (b *Batch) lanes() int {
 
 // prepare returns a run with n tokens of each of some texts, and adds these tokens to what the slots hold.
 func (b *Batch) prepare(texts []*BatchText, n int) *flight {
-	f := &flight{texts: texts, chosen: n == len(texts[0].rest)}
+	f := &flight{texts: texts}
+	for _, x := range texts {
+		f.chosen = f.chosen || n == len(x.rest)
+	}
 	if k := len(b.runs); k > 0 {
 		f.run, b.runs = b.runs[k-1], b.runs[:k-1]
 	} else {
 		f.run = b.newRun()
 	}
 	rows := texts
-	if b.Alike && len(b.texts) > 0 && texts[0].result.Tokens != nil {
-		rows = b.padded(slices.Clone(texts))
+	if want := b.rows(len(texts)); want > len(texts) && len(b.texts) > 0 && texts[0].result.Tokens != nil {
+		rows = b.padded(slices.Clone(texts), want)
 	}
 	logits := b.fill(f.run, rows, n)
 	r := f.run
@@ -58,7 +61,8 @@ func (b *Batch) prepare(texts []*BatchText, n int) *flight {
 		if s.seen = append(s.seen, x.rest[:n]...); len(x.result.Tokens) == 0 && s.pure == len(s.seen)-n {
 			s.pure = len(s.seen)
 		}
-		x.rest, x.flying = x.rest[n:], f.chosen
+		x.rest = x.rest[n:]
+		x.flying = len(x.rest) == 0
 	}
 	return f
 }
@@ -83,7 +87,7 @@ func (b *Batch) land(f *flight) error {
 	}
 	for i, x := range f.texts {
 		x.flying = false
-		if x.done { // it was removed in the meantime
+		if x.done || len(x.rest) > 0 { // it was removed in the meantime, or its prompt goes on
 			continue
 		}
 		if err := b.chosen(x, i, f); err != nil {

@@ -195,9 +195,9 @@ func (b *Binder) Bind(syms map[string]int64) (*Bound, error) {
 	return out, nil
 }
 
-// recentSizes is how many sizes Recent remembers. It suits callers that alternate between a few sizes, and limits the
-// memory that large programs need for each.
-const recentSizes = 8
+// recentSizes is how many sizes Recent remembers. It suits callers that alternate between some sizes, such as a server
+// whose runs have as many rows as there are clients, and limits the memory that large programs need for each.
+const recentSizes = 32
 
 // Recent remembers a value for each of the last few sizes of runs.
 type Recent[T any] struct{ entries []recent[T] } // most recently used first

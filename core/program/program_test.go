@@ -73,7 +73,7 @@ func TestCheckSyms(t *testing.T) {
 func TestRecent(t *testing.T) {
 	at := func(n int64) map[string]int64 { return map[string]int64{"N": n, "M": 7} }
 	var r program.Recent[*int64]
-	for n := range int64(8) {
+	for n := range int64(32) {
 		r.Put(at(n), &n)
 	}
 	for _, n := range []int64{3, 0, 7, 0} {
@@ -86,9 +86,9 @@ func TestRecent(t *testing.T) {
 	if v, _ := r.Get(at(3)); v != &other {
 		t.Error("a value is not replaced")
 	}
-	r.Put(at(8), &other)
-	r.Put(at(9), &other)
-	for n, want := range map[int64]bool{1: false, 2: false, 3: true, 0: true, 7: true, 8: true, 9: true} {
+	r.Put(at(32), &other)
+	r.Put(at(33), &other)
+	for n, want := range map[int64]bool{1: false, 2: false, 3: true, 0: true, 7: true, 32: true, 33: true} {
 		if _, ok := r.Get(at(n)); ok != want {
 			t.Errorf("%d is remembered: %v", n, ok)
 		}

@@ -87,7 +87,11 @@ func (p product) choose(m, n, count int) (Tile, float64) {
 	if p.exact {
 		return p.device.choose(p.device.TermTiles(), m, n, count)
 	}
-	return p.device.choose(p.device.tiles(), m, n, count)
+	list := p.device.tiles()
+	if m <= leastRows {
+		list = append(list, p.device.fewRowTiles()...)
+	}
+	return p.device.choose(list, m, n, count)
 }
 
 // divisible reports whether the K of the product may be divided.

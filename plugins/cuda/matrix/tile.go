@@ -1,6 +1,9 @@
 package matrix
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // Tile is a shape of the product kernel: a block computes M x N sums. Operands are staged in shared memory in parts of
 // depth values of K.
@@ -47,6 +50,10 @@ var (
 	}
 )
 
+// deepTiles are for products with few rows, whose time is that of reading weights. One block on a processor has as many
+// bytes on their way as three of 64x64x4.
+var deepTiles = []Tile{{M: 64, N: 64, Stages: 8, Warpgroup: true, Rate: 280, Blocks: 1}}
+
 // TermTiles returns the shapes for products of terms, nil if fma is as fast: as far as is known on all but capability
 // 9.0. They have fewer blocks on a processor than others, because sums take twice as many registers.
 func (d Device) TermTiles() (out []Tile) {
@@ -68,7 +75,17 @@ func (d Device) TermTiles() (out []Tile) {
 func (d Device) Tiles() []Tile {
 	out := d.tiles()
 	if d.Capability == 90 {
-		out = append(out, warpTiles...)
+		out = slices.Concat(out, d.fewRowTiles(), warpTiles)
+	}
+	return out
+}
+
+// fewRowTiles returns the shapes that only products with few rows use.
+func (d Device) fewRowTiles() (out []Tile) {
+	for _, t := range deepTiles {
+		if d.Capability == 90 && t.shared() <= d.Shared {
+			out = append(out, t)
+		}
 	}
 	return out
 }

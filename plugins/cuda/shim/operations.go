@@ -158,6 +158,7 @@ func choose(class string) operation {
 		}
 	}}
 }
+
 // pairs makes a conversion of two floats to the halves of a word, the first to the upper half.
 func pairs(f func(x float64) uint32) operation {
 	return words2("r=ff", func(d, a, b []uint32, lanes []int32) {

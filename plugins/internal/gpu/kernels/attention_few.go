@@ -47,13 +47,26 @@ func (s fewShape) bytes() int {
 type fewKernel struct {
 	fewShape
 	least, most int
+	batch       int // at the symbols' upper bounds
+}
+
+// fewAlike is the largest number of batch elements whose keys are divided by their number. Those of more are divided
+// like those of the most, so that a text of a batch is the same beside any number of others.
+const fewAlike = 8
+
+// shares is that of fewShape, with fewAlike.
+func (f fewKernel) shares(g op.AttentionGeometry) (count, keys, rowTiles int) {
+	if g.B > fewAlike {
+		g.B = f.batch
+	}
+	return f.fewShape.shares(g)
 }
 
 // chooseFew returns the kernels for a node that has few queries in some runs: one for up to four rows and one for more,
 // if both are needed.
 func chooseFew(n *ir.Node, s op.AttentionShape, l Limits) []fewKernel {
 	syms := n.Graph.Syms
-	least, most := syms.Smallest(ir.Shape{s.Sq})[0], syms.Largest(ir.Shape{s.Sq, s.Sk})
+	least, most := syms.Smallest(ir.Shape{s.Sq})[0], syms.Largest(ir.Shape{s.Sq, s.Sk, s.B})
 	heads := int(s.H / s.HKV)
 	fits := func(f fewShape) bool {
 		return s.D%4 == 0 && s.DV%4 == 0 && f.DV4 <= fewThreads && least <= fewQueries &&
@@ -65,11 +78,11 @@ func chooseFew(n *ir.Node, s op.AttentionShape, l Limits) []fewKernel {
 	case !fits(four):
 		return nil
 	case rows <= 4 || !fits(eight):
-		return []fewKernel{{four, 0, rows}}
+		return []fewKernel{{four, 0, rows, most[2]}}
 	case heads*least > 4:
-		return []fewKernel{{eight, 0, rows}}
+		return []fewKernel{{eight, 0, rows, most[2]}}
 	}
-	return []fewKernel{{four, 0, 4}, {eight, 5, rows}}
+	return []fewKernel{{four, 0, 4, most[2]}, {eight, 5, rows, most[2]}}
 }
 
 // shares divides the keys of a call among workgroups, as in split-KV ("flash") decoding. It returns the number of

@@ -62,7 +62,9 @@ var _ = register(Kernel{
 			Groups: func(c *Call) int { return max(1, ceilDiv(ceilDiv(count(c), each), group)) },
 			Loops: func(c *Call) int {
 				sequences := numel(c.In[op.KVAppendSequence].Shape)
-				return loop(numel(c.In[2].Shape), 0) + loop(4/d.Size(), 0) + 2*loop(sequences, 0)
+				share := loop(ceilDiv(sequences, group), 0)
+				return loop(ceilDiv(numel(c.In[2].Shape), group), 0) + loop(4/d.Size(), 0) + share +
+					loop(group, share) + loop(sequences, 0)
 			},
 		}}
 	},

@@ -1,37 +1,70 @@
-{{define "places"}}  for (var k = 0u; k < P.places; k = k + 1u) {
+{{define "checked"}}
+// Whether an index is refused, and whether a later element of sequence has the number of one that the workgroup moves.
+var<workgroup> found: array<atomic<u32>, 2>;
+{{end}}
+
+{{define "places"}}  // Invocations divide the indices among them: one by one, these take longer than the rows.
+  if (local < 2u) {
+    atomicStore(&found[local], 0u);
+  }
+  workgroupBarrier();
+  for (var k = local; k < P.places; k = k + {{.C.Group}}u) {
     if (u32(x2(k)) > P.last) { // a negative index becomes large
-      if (i == 0u) {
-        status_put(0u, 1u);
-      }
-      return;
+      atomicStore(&found[0], 1u);
     }
   }
 {{- end}}
 
+{{define "refused"}}
+  workgroupBarrier();
+  if (atomicLoad(&found[0]) != 0u) {
+    if (i == 0u) {
+      status_put(0u, 1u);
+    }
+    return;
+  }
+{{- end}}
+
 {{define "rows"}}
+{{template "checked" .}}
 // Invocation i moves unit i of the new rows: {{.C.Words}} words.
 @compute @workgroup_size({{.C.Group}})
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
         @builtin(local_invocation_index) local: u32) {
   let i = (group.y * groups.x + group.x) * {{.C.Group}}u + local;
 {{template "places" .}}
+{{- if .C.Sequence}}
+  if (P.n > 0u) {
+    for (var k = local; k < P.sequences; k = k + {{.C.Group}}u) {
+      if (u32(x3(k)) >= P.room) {
+        atomicStore(&found[0], 1u);
+      }
+    }
+    let first = i - local;
+    let end = min(first + {{sub .C.Group 1}}u, P.n - 1u) / P.rows / P.blocks;
+    for (var e = first / P.rows / P.blocks; e <= end; e = e + 1u) {
+      for (var k = e + 1u + local; k < P.sequences; k = k + {{.C.Group}}u) {
+        if (x3(k) == x3(e)) {
+          atomicStore(&found[1], 1u);
+        }
+      }
+    }
+  }
+{{- end}}
+{{- template "refused" .}}
   if (i >= P.n) {
     return;
   }
   let run = i / P.rows;
 {{- if .C.Sequence}}
   let b = run / P.blocks;
-  let at = u32(x2(run / P.alike)) + (i % P.rows) / P.inner;
-  for (var k = 0u; k < P.sequences; k = k + 1u) {
-    if (u32(x3(k)) >= P.room) {
-      status_put(0u, 1u);
-      return;
-    }
-  }
-  for (var k = b + 1u; k < P.sequences; k = k + 1u) {
-    let first = u32(x2((k * P.blocks) / P.alike));
-    if (x3(k) == x3(b) && at >= first && at - first < P.rows / P.inner) {
-      return; // a later element writes there
+  if (atomicLoad(&found[1]) != 0u) {
+    let at = u32(x2(run / P.alike)) + (i % P.rows) / P.inner;
+    for (var k = b + 1u; k < P.sequences; k = k + 1u) {
+      let first = u32(x2((k * P.blocks) / P.alike));
+      if (x3(k) == x3(b) && at >= first && at - first < P.rows / P.inner) {
+        return; // a later element writes there
+      }
     }
   }
   let to = (u32(x3(b)) * P.blocks + run % P.blocks) * P.state + u32(x2(run / P.alike)) * P.inner + i % P.rows;
@@ -47,12 +80,14 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
 {{end}}
 
 {{define "elements"}}
+{{template "checked" .}}
 // Rows need not begin and end at words, so invocation i combines new and old elements in word i of the state.
 @compute @workgroup_size({{.C.Group}})
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
         @builtin(local_invocation_index) local: u32) {
   let i = (group.y * groups.x + group.x) * {{.C.Group}}u + local;
 {{template "places" .}}
+{{- template "refused" .}}
   if (i * {{.C.PerWord}}u >= P.n) {
     return;
   }

@@ -69,10 +69,12 @@ func init() {
 }
 
 // Workgroups of norm.wgsl have enough invocations to hide the latency of memory, and a row has as few of them as can
-// keep it in registers.
+// keep it in registers. An invocation reads γ and β for one unit after the other, so with many units few rows take
+// long.
 const (
 	normGroup = 128 // invocations
-	normKept  = 16  // most units of a row that an invocation keeps
+	normUnits = 4   // most units of a row for each invocation, if the workgroup has enough of them
+	normKept  = 16  // most units that an invocation keeps
 )
 
 // fourAtOnce reports whether the rows of the last axis consist of whole vectors of four, in all operands.
@@ -96,7 +98,7 @@ func norm(n *ir.Node, center, residual bool, eps float64) Shader {
 	params := []uint32{math.Float32bits(float32(width)), math.Float32bits(float32(eps))}
 	units := width / max(vec, 1)
 	lanes := 8
-	for lanes < normGroup && (lanes < 32 && lanes < units || ceilDiv(units, lanes) > normKept) {
+	for lanes < normGroup && (lanes < 32 && lanes < units || ceilDiv(units, lanes) > normUnits) {
 		lanes *= 2
 	}
 	kept := 0

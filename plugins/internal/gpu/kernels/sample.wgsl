@@ -257,6 +257,26 @@ fn choose(local: u32, row: Row, wanted: bool, weigh: bool, k: u32, p: f32) {
   workgroupBarrier();
 }
 
+// The element with the largest sum of its distance and its noise, and that sum.
+struct Drawn {
+  sum: f32,
+  token: u32,
+}
+
+// Compares the element with a key with the best so far. counter is that of its noise; its second word is its index.
+fn draw(best: Drawn, row: Row, key_i: u32, floor: f32, counter: vec2<u32>, run_key: vec2<u32>) -> Drawn {
+  if (key_i > least || (key_i == least && counter.y <= last)) {
+    let d = below(row, key_i);
+    if (d >= floor && d + 16.7 >= best.sum) {
+      let v = d + gumbel(threefry(counter, run_key).x);
+      if (best.token == none || v > best.sum) {
+        return Drawn(v, counter.y);
+      }
+    }
+  }
+  return best;
+}
+
 @compute @workgroup_size({{.C.Group}})
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
         @builtin(local_invocation_index) local: u32) {
@@ -337,28 +357,27 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
   if (min_bits != 0u && min_bits <= 0x3f800000u) {
     floor = select(log_near(min_p), 0.0, min_p == 1.0);
   }
-  var sum = -infinity();
-  var token = none;
+  var drawn = Drawn(-infinity(), none);
   if (!bad && !greedy) {
     let seed = 2u * r * P.one_seed;
     let step = 2u * r * P.one_step;
     let run_key = threefry(vec2<u32>(x5(step), x5(step + 1u)), vec2<u32>(x4(seed), x4(seed + 1u)));
-    for (var i = local; i < P.size; i = i + {{.C.Group}}u) {
-      let key_i = key(row.base + i);
-      if (key_i > least || (key_i == least && i <= last)) {
-        let d = below(row, key_i);
-        if (d >= floor && d + 16.7 >= sum) {
-          let v = d + gumbel(threefry(vec2<u32>({{if .C.Alone}}0u{{else}}r{{end}}, i), run_key).x);
-          if (token == none || v > sum) {
-            sum = v;
-            token = i;
-          }
-        }
-      }
+    let counter = {{if .C.Alone}}0u{{else}}r{{end}};
+    var i = local;
+    for (; i + {{mul 7 .C.Group}}u < P.size; i = i + {{mul 8 .C.Group}}u) { // see above
+{{- range $j := seq 8}}
+      let x{{$j}} = x0_bits(row.base + i + {{mul $j $.C.Group}}u);
+{{- end}}
+{{- range $j := seq 8}}
+      drawn = draw(drawn, row, key_of(x{{$j}}), floor, vec2<u32>(counter, i + {{mul $j $.C.Group}}u), run_key);
+{{- end}}
+    }
+    for (; i < P.size; i = i + {{.C.Group}}u) {
+      drawn = draw(drawn, row, key(row.base + i), floor, vec2<u32>(counter, i), run_key);
     }
   }
-  sums[local] = sum;
-  places[local] = token;
+  sums[local] = drawn.sum;
+  places[local] = drawn.token;
   workgroupBarrier();
   for (var s = {{div .C.Group 2}}u; s > 0u; s = s / 2u) {
     if (local < s) {
