@@ -141,8 +141,8 @@ func init() {
 		op.MulDef:   ofBinary(bounds.times),
 		op.MinDef:   ofBinary(func(a, b bounds) bounds { return bounds{min(a.lo, b.lo), min(a.hi, b.hi)} }),
 		op.MaxDef:   ofBinary(func(a, b bounds) bounds { return bounds{max(a.lo, b.lo), max(a.hi, b.hi)} }),
-		op.DivDef: ofNatural(func(a, _ bounds) bounds { return bounds{0, a.hi} }),
-		op.ModDef: ofRemainder, op.RemainderDef: ofNatural(func(a, b bounds) bounds {
+		op.DivDef:   ofNatural(func(a, _ bounds) bounds { return bounds{0, a.hi} }),
+		op.ModDef:   ofRemainder, op.RemainderDef: ofNatural(func(a, b bounds) bounds {
 			return bounds{0, min(a.hi, b.hi-1)}
 		}),
 		op.ScatterDef: func(r *ranges, n *ir.Node) (bounds, bool) {
