@@ -9,7 +9,8 @@ import (
 // bytes of operands and results. One thread takes 150 to 300 us for it. With a second thread such a run is hardly
 // faster, and slower if the threads and the host, which waits for the result, share a processor: a handover takes about
 // 1 us if the other thread spins, and 50 us if it sleeps. With more threads, of which each step may use all, runs with
-// less work gain. It is a variable for tests, whose programs are small.
+// less work gain: aloneWork is divided among the others, but not below aloneLeast. Both are variables for tests, whose
+// programs are small.
 var aloneWork, aloneLeast int64 = 1 << 22, 1 << 20
 
 // stepWork is what a step counts for, besides its arithmetic and its bytes.
