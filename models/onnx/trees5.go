@@ -2,8 +2,8 @@ package onnx
 
 import "math"
 
-// This file has the op of trees of ai.onnx.ml 5, which numbers inner nodes and leaves separately and has nodes that look
-// a feature up in a set.
+// This file has the op of trees of ai.onnx.ml 5, which numbers inner nodes and leaves separately and has nodes that
+// look a feature up in a set.
 
 var (
 	_ = ranks("2", "ai.onnx.ml.TreeEnsemble")
@@ -57,7 +57,8 @@ func (n *node) forest5(features, leaves int) (f *forest, first int) {
 	if splits.Len() != size {
 		n.fail("nodes_splits has %d elements; want %d", splits.Len(), size)
 	}
-	columns, tracks := n.mlInts("nodes_featureids", size, false), n.mlInts("nodes_missing_value_tracks_true", size, true)
+	columns := n.mlInts("nodes_featureids", size, false)
+	tracks := n.mlInts("nodes_missing_value_tracks_true", size, true)
 	sets := n.memberships(size)
 	f = &forest{}
 	at := make([]int, size) // the first of the nodes that stand for inner node i
@@ -161,7 +162,8 @@ func (n *node) connect(f *forest, at []int) {
 		s := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
 		depth := s.depth + at[s.node+1] - at[s.node]
-		if f.depth = max(f.depth, depth); depth > maxTreeDepth {
+		f.depth = max(f.depth, depth)
+		if depth > maxTreeDepth {
 			n.fail("has trees of more than %d levels, counting the members of sets", maxTreeDepth)
 		}
 		var to [2]int
