@@ -15,7 +15,7 @@ const KindText = "text"
 
 var _ = Register(KindText, func() Task { return &Text{} })
 
-// The weights of LoRA adapters in an artifact are called like their layer, and end so.
+// A layer with a LoRA adapter has two more weights. Their names are the name of the layer and one of these suffixes.
 const (
 	LoraA = ".lora_A" // f32[rank,in]
 	LoraB = ".lora_B" // f32[out,rank]
