@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"unsafe"
 
@@ -22,6 +23,8 @@ type fake struct {
 	calls                   []function
 	memory                  map[uintptr][]byte
 	code                    []byte // that the linker makes; modules have to begin with it
+
+	mu sync.Mutex // held by each call
 }
 
 func newFake() *fake {
@@ -34,6 +37,8 @@ func (f *fake) open() (library, []string, error) { return f, nil, nil }
 func at[T any](p uintptr) *T { return (*T)(unsafe.Pointer(unsafe.SliceData(memory(p, 1)))) }
 
 func (f *fake) call(of function, args ...uintptr) result {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	f.calls = append(f.calls, of)
 	if r := f.results[of]; r != success {
 		return r
