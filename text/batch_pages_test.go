@@ -47,6 +47,20 @@ func TestPages(t *testing.T) {
 	for i, p := range prompts {
 		alone = append(alone, together(t, slots, true, [][]int{p}, options[i:])[0])
 	}
+	for i, p := range prompts[:5] { // one sequence at a time, in the first pages
+		var got [2]*text.Result
+		for k, s := range []*rlx.Session{slots, paged} {
+			g, err := text.NewGenerator(t.Context(), s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got[k] = generate(t, g, p, options[i])
+			g.Close()
+		}
+		if !slices.Equal(got[0].IDs(), got[1].IDs()) || !slices.Equal(got[0].Logits, got[1].Logits) {
+			t.Errorf("a generator, prompt %d: %v in pages and %v without", i, got[1].IDs(), got[0].IDs())
+		}
+	}
 	b, err := text.NewBatch(t.Context(), paged)
 	if err != nil {
 		t.Fatal(err)

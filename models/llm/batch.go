@@ -55,7 +55,7 @@ func (c *config) readCache(r *reader) {
 	case c.sequences == 1:
 		refuse("%s is %d with one sequence; pages are for the caches of several (%s)", keyCache, tokens, keyBatch)
 	case c.kept() > 0:
-		refuse("%s is %d; the caches of models whose layers all have a sliding window are not in pages", keyCache, tokens)
+		refuse("%s is %d; the caches of models whose layers all have a sliding window, are not in pages", keyCache, tokens)
 	case c.vision != nil:
 		refuse("%s is %d; the caches of models that take images are not in pages", keyCache, tokens)
 	case tokens < c.context || tokens > most:
