@@ -5,6 +5,7 @@ import (
 	"context"
 	"flag"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -120,6 +121,19 @@ func program(t *testing.T, name string) string {
 	if err := testbin.Build(path, "cmd/"+name); err != nil {
 		t.Fatal(err)
 	}
+	return path
+}
+
+// batchProgram builds rlxbatch, which finds the cpu backend beside itself.
+func batchProgram(t *testing.T) string {
+	t.Helper()
+	path := rlxtest.Scratch("rlxbatch")
+	cmd := exec.Command("go", "run", "-exec", "cp", "./cmd/rlxbatch", path) // links once, as testbin does
+	cmd.Dir, cmd.Env = "beam", append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	cpu()
 	return path
 }
 
