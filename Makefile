@@ -15,6 +15,7 @@
 #   make test-deploy            the manifests of deploy/, by the schemas of Kubernetes and KServe; see deploy/check.py
 #   make test-beam              beam/: vet and the tests of the transforms for Apache Beam; compiling takes minutes
 #   make test-flink             rlxbatch on a cluster of Flink, whose processes are killed; needs Java 17 and Maven
+#   make test-spark             the same on Spark
 #   make wheel                  python/: a wheel for this system, or for RLX_WHEEL=linux/arm64; needs Python and build
 #   make test-wheel             the wheel in an empty environment; needs pip's package index
 #   make test-rust              sdk/rust: tests, lints, conformance, the tutorial; needs cargo and a C compiler
@@ -49,7 +50,7 @@ BACKENDS := cpu null $(if $(filter Darwin-arm64,$(shell uname -s)-$(shell uname 
 HAVE_CC  := $(shell command -v $(CC) 2>/dev/null)
 FUZZTIME ?= 20s
 
-.PHONY: vet test-go test-wgpu test-windows test-openai wheel test-wheel build demo demo-llama test test-op test-model test-quick conformance test-arm64 test-metal test-metal-shim test-rust test-browser test-deps test-deploy test-beam test-flink check check-source check-files compile staticcheck vulncheck outdated generated fuzz faults bench bench-gemm bench-ops bench-ops-gpu bench-train bench-onnx onnx-tests figures generate generate-code man release-files release-dry release-same test-packages features clean
+.PHONY: vet test-go test-wgpu test-windows test-openai wheel test-wheel build demo demo-llama test test-op test-model test-quick conformance test-arm64 test-metal test-metal-shim test-rust test-browser test-deps test-deploy test-beam test-flink test-spark check check-source check-files compile staticcheck vulncheck outdated generated fuzz faults bench bench-gemm bench-ops bench-ops-gpu bench-train bench-onnx onnx-tests figures generate generate-code man release-files release-dry release-same test-packages features clean
 
 build:
 	@mkdir -p bin
@@ -210,11 +211,10 @@ KILLS ?= 20
 test-beam:
 	cd beam && $(GO) vet ./... && $(GO) test -vet=off -timeout 60m . -args -kills $(KILLS)
 
-# Not a part of check: it needs Java, Maven and its repository, from which it fetches 152 MB once.
-FLINK_JARS := $(CURDIR)/out/flink/jars
-test-flink:
-	mvn -q -B -f beam/flink/pom.xml dependency:copy-dependencies -DoutputDirectory=$(FLINK_JARS)
-	cd beam && RLX_FLINK=$(FLINK_JARS) $(GO) test -count=1 -v -vet=off -timeout 60m -run Flink .
+# Not parts of check: they need Java 17 and Maven, which fetches 152 MB for Flink and 203 MB for Spark once.
+test-flink test-spark: test-%:
+	mvn -q -B -f beam/$*/pom.xml dependency:copy-dependencies -DoutputDirectory=$(CURDIR)/out/$*/jars
+	cd beam && RLX_JARS_$*=$(CURDIR)/out/$*/jars $(GO) test -count=1 -v -vet=off -timeout 60m -run '(?i)$*' .
 
 check: test check-files test-beam staticcheck vulncheck
 

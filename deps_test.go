@@ -99,7 +99,7 @@ var mayImport = map[string][]string{
 	// a module of its own, so that only its users have what Beam needs
 	"beam": {".", "core/code", "core/device", "core/diag", "internal/atomicfile", "internal/imaging",
 		"internal/maskfiles", "internal/regular", "patches", "segment", "task", "text"},
-	"beam/cmd/rlxbatch": {"beam", "internal/maskfiles", "segment"},
+	"beam/cmd/rlxbatch": {"beam", "core/diag", "internal/maskfiles", "segment"},
 	"plugins/cpu": {"plugins/cpu/backend", "plugins/rpc/serve", "core/device",
 		"core/op", "core/program", "core/ir", "core/dtype", "core/tensor", "core/diag", "format"},
 	"plugins/cpu/backend": {"core/code", "core/runner", "plugins/cpu/kernels/...", "core/device", "core/target", "core/op",

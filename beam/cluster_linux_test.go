@@ -2,7 +2,6 @@ package rlxbeam_test
 
 import (
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,11 +14,32 @@ import (
 	"github.com/rlx-go/rlx/internal/rlxtest"
 )
 
-// A cluster is Flink on this machine, each part in a process of its own.
+// A cluster is an engine on this machine with Beam's job service, each part in a process of its own.
 type cluster struct {
-	jars, conf, logs string
-	workers          []*service // TaskManagers
-	started          int        // of these
+	jars, logs string   // folders
+	options    []string // of java
+	env        []string
+	started    int
+
+	runner   string   // of rlxbatch
+	endpoint string   // of the job service
+	flags    []string // other flags of rlxbatch
+	executor string   // what starts the workers, processes of rlxbatch; empty if it cannot be killed alone
+	// executors returns the processes that start the workers.
+	executors func() []int
+	// killed, if not nil, starts another executor after the first one was killed.
+	killed func(t *testing.T)
+}
+
+// newCluster returns a cluster for a runner, with the jars that make test-RUNNER fetches. Without them the test is
+// skipped.
+func newCluster(t *testing.T, runner string) *cluster {
+	t.Helper()
+	jars := os.Getenv("RLX_JARS_" + runner)
+	if jars == "" {
+		t.Skipf("RLX_JARS_%s does not name a folder with jars; run make test-%s", runner, runner)
+	}
+	return &cluster{jars: jars, logs: t.TempDir(), runner: runner}
 }
 
 // A service is a process with a log.
@@ -28,6 +48,8 @@ type service struct {
 	log   string // file
 	ended chan struct{}
 }
+
+func (s *service) pid() int { return s.cmd.Process.Pid }
 
 func (s *service) text() string {
 	b, _ := os.ReadFile(s.log)
@@ -59,15 +81,17 @@ func (s *service) await(t *testing.T, pattern string, n int) string {
 // start starts a Java class, which ends with the test.
 func (c *cluster) start(t *testing.T, name, class string, args ...string) *service {
 	t.Helper()
-	s := &service{log: filepath.Join(c.logs, name+".log"), ended: make(chan struct{})}
+	c.started++
+	s := &service{log: filepath.Join(c.logs, fmt.Sprintf("%s%d.log", name, c.started)), ended: make(chan struct{})}
 	log, err := os.Create(s.log)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer log.Close()
-	s.cmd = exec.Command("java", append([]string{"-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
-		"-cp", filepath.Join(c.jars, "*"), class}, args...)...)
+	s.cmd = exec.Command("java", append(append([]string{"-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"},
+		c.options...), append([]string{"-cp", filepath.Join(c.jars, "*"), class}, args...)...)...)
 	s.cmd.Stdout, s.cmd.Stderr = log, log
+	s.cmd.Env = append(os.Environ(), c.env...)
 	s.cmd.Dir = c.logs // Flink would load the folder plugins of the current one
 	if err := s.cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -83,156 +107,22 @@ func (c *cluster) start(t *testing.T, name, class string, args ...string) *servi
 	return s
 }
 
-// taskManager starts another TaskManager, which has one slot.
-func (c *cluster) taskManager(t *testing.T) *service {
+// serve starts Beam's job service with ports that are free.
+func (c *cluster) serve(t *testing.T, class string, args ...string) *service {
 	t.Helper()
-	c.started++
-	s := c.start(t, fmt.Sprintf("taskmanager%d", c.started),
-		"org.apache.flink.runtime.taskexecutor.TaskManagerRunner", "--configDir", c.conf)
-	c.workers = append(c.workers, s)
+	s := c.start(t, "jobservice", class, append(args, "--job-port", "0", "--artifact-port", "0",
+		"--expansion-port", "-1", "--artifacts-dir", filepath.Join(c.logs, "artifacts"))...)
+	c.endpoint = s.await(t, `JobService started on (\S+)`, 1)
 	return s
 }
 
-// startFlink starts a JobManager, two TaskManagers and Beam's job service, whose address it returns. The files of the
-// configuration are those of beam/flink/conf, with ports that are free.
-func startFlink(t *testing.T) (c *cluster, endpoint string) {
-	t.Helper()
-	jars := os.Getenv("RLX_FLINK")
-	if jars == "" {
-		t.Skip("RLX_FLINK does not name the folder with Flink's jars; run make test-flink")
-	}
-	dir := t.TempDir()
-	c = &cluster{jars: jars, conf: filepath.Join(dir, "conf"), logs: dir}
-	conf, err := os.ReadFile("beam/flink/conf/config.yaml")
-	if err == nil {
-		err = os.Mkdir(c.conf, 0o777)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	set := func(key, value string) {
-		line := regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(key) + `:.*$`)
-		if !line.Match(conf) {
-			t.Fatalf("config.yaml has no %s", key)
-		}
-		conf = line.ReplaceAll(conf, []byte(key+": "+value))
-		if err := os.WriteFile(filepath.Join(c.conf, "config.yaml"), conf, 0o666); err != nil {
-			t.Fatal(err)
-		}
-	}
-	set("jobmanager.rpc.port", freePort(t))
-	set("rest.port", "0")
-	jobs := c.start(t, "jobmanager", "org.apache.flink.runtime.entrypoint.StandaloneSessionClusterEntrypoint",
-		"--configDir", c.conf)
-	rest := jobs.await(t, `Rest endpoint listening at (\S+)`, 1)
-	c.taskManager(t)
-	c.taskManager(t)
-	beam := c.start(t, "jobservice", "org.apache.beam.runners.flink.FlinkJobServerDriver", "--flink-master", rest,
-		"--flink-conf-dir", c.conf, "--job-port", "0", "--artifact-port", "0", "--expansion-port", "-1",
-		"--artifacts-dir", filepath.Join(dir, "artifacts"))
-	jobs.await(t, `Registering TaskManager with ResourceID (\S+)`, 2)
-	return c, beam.await(t, `JobService started on (\S+)`, 1)
-}
+// workers returns the processes of rlxbatch that the executors have started.
+func (c *cluster) workers() []int { return childrenOfAll(c.executors()) }
 
-// freePort returns a port that nothing listens on.
-func freePort(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "localhost:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
-}
-
-// batchProgram builds rlxbatch, which finds the cpu backend beside itself.
-func batchProgram(t *testing.T) string {
-	t.Helper()
-	path := rlxtest.Scratch("rlxbatch")
-	cmd := exec.Command("go", "run", "-exec", "cp", "./cmd/rlxbatch", path) // links once, as testbin does
-	cmd.Dir, cmd.Env = "beam", append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	cpu()
-	return path
-}
-
-// TestFlink runs rlxbatch on Flink, and kills workers, a backend's and a TaskManager in the middle. Flink repeats what
-// they had not completed, and the results are those of rlxrun --images.
-func TestFlink(t *testing.T) {
-	const images = 12
-	c, endpoint := startFlink(t)
-	rlxbatch, rlxrun := batchProgram(t), program(t, "rlxrun")
-	dir := t.TempDir()
-	in, want := filepath.Join(dir, "in"), filepath.Join(dir, "want")
-	scenes(t, in, images)
-	err := os.WriteFile(filepath.Join(dir, "p.json"), []byte(promptsFile), 0o666)
-	if err == nil {
-		err = os.Mkdir(want, 0o777)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := range 3 {
-		sub := strconv.Itoa(i)
-		cmd := exec.Command(rlxrun, rlxtest.SAM(), "--images", filepath.Join(in, sub), "-o", filepath.Join(want, sub),
-			"--points-file", filepath.Join(dir, "p.json"))
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("rlxrun: %v\n%s", err, out)
-		}
-	}
-	expected := tree(t, want)
-	if len(expected) != 4*images {
-		t.Fatalf("%d files; want 4 for each image", len(expected))
-	}
-	for _, round := range []struct {
-		name string
-		kill func() int // returns how many processes it killed
-	}{
-		{"nothing", func() int { return 0 }},
-		{"a worker", func() int { return killAll(workersOf(c)[:1]) }}, // each has a worker once files are there
-		{"all workers", func() int { return killAll(workersOf(c)) }},
-		{"a TaskManager", func() int {
-			c.workers[0].kill()
-			c.workers = c.workers[1:]
-			c.taskManager(t)
-			return 1
-		}},
-	} {
-		t.Run(round.name, func(t *testing.T) {
-			got := filepath.Join(dir, round.name)
-			cmd := exec.Command(rlxbatch, rlxtest.SAM(), "--input", in+"/**", "--output", got, "--threads", "1",
-				"--points-file", filepath.Join(dir, "p.json"), "--fresh", "--runner", "flink", "--endpoint", endpoint,
-				"--parallelism", "2", "--environment_type", "PROCESS",
-				"--environment_config", fmt.Sprintf(`{"command": %q}`, rlxbatch))
-			var out strings.Builder
-			cmd.Stdout, cmd.Stderr = &out, &out
-			began, ended := time.Now(), make(chan error, 1)
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
-			go func() { ended <- cmd.Wait() }()
-			killed := 0
-			if !waitFor(got, began, images, ended) {
-				killed = round.kill()
-			}
-			if err := <-ended; err != nil {
-				t.Fatalf("%v\n%s", err, out.String())
-			}
-			if killed == 0 && round.name != "nothing" {
-				t.Error("the job ended before anything was killed")
-			}
-			same(t, round.name, tree(t, got), expected)
-			t.Logf("%d killed: %s", killed, strings.TrimSpace(out.String()))
-		})
-	}
-}
-
-// workersOf returns the processes of rlxbatch that the TaskManagers have started.
-func workersOf(c *cluster) (pids []int) {
-	for _, m := range c.workers {
-		for pid := range childrenOf(strconv.Itoa(m.cmd.Process.Pid)) {
+// childrenOfAll returns the processes that others have started.
+func childrenOfAll(parents []int) (pids []int) {
+	for _, parent := range parents {
+		for pid := range childrenOf(strconv.Itoa(parent)) {
 			pids = append(pids, pid)
 		}
 	}
@@ -248,25 +138,89 @@ func killAll(pids []int) (n int) {
 	return n
 }
 
-// TestFlinkVersions checks that the compose file has the versions that TestFlink runs.
-func TestFlinkVersions(t *testing.T) {
-	pom, err := os.ReadFile("beam/flink/pom.xml")
+// clusterImages is how many images the tests of clusters have.
+const clusterImages = 12
+
+// clusterInputs makes a folder with images, a file of prompts and what rlxrun --images writes for them.
+func clusterInputs(t *testing.T) (in, points string, want map[string]string) {
+	t.Helper()
+	dir := t.TempDir()
+	in, points = filepath.Join(dir, "in"), filepath.Join(dir, "p.json")
+	scenes(t, in, clusterImages)
+	out := filepath.Join(dir, "want")
+	err := os.WriteFile(points, []byte(promptsFile), 0o666)
+	if err == nil {
+		err = os.Mkdir(out, 0o777)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	runner := regexp.MustCompile(`<artifactId>beam-runners-flink-(.*)</artifactId>\s*<version>(.*)</version>`)
-	m := runner.FindSubmatch(pom)
-	if m == nil {
-		t.Fatal("pom.xml has no runner for Flink")
-	}
-	compose, err := os.ReadFile("deploy/flink/compose.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, image := range []string{fmt.Sprintf("flink:%s.", m[1]),
-		fmt.Sprintf("apache/beam_flink%s_job_server:%s\n", m[1], m[2])} {
-		if !strings.Contains(string(compose), "image: "+image) {
-			t.Errorf("compose.yaml does not use %s, which pom.xml names", image)
+	rlxrun := program(t, "rlxrun")
+	for i := range 3 {
+		sub := strconv.Itoa(i)
+		cmd := exec.Command(rlxrun, rlxtest.SAM(), "--images", filepath.Join(in, sub), "-o", filepath.Join(out, sub),
+			"--points-file", points)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("rlxrun: %v\n%s", err, out)
 		}
+	}
+	want = tree(t, out)
+	if len(want) != 4*clusterImages {
+		t.Fatalf("%d files; want 4 for each image", len(want))
+	}
+	return in, points, want
+}
+
+// testCluster runs rlxbatch on a cluster, and kills workers and an executor in the middle. The engine repeats what they
+// had not completed, and the results are those of rlxrun --images.
+func testCluster(t *testing.T, c *cluster) {
+	rlxbatch := batchProgram(t)
+	in, points, want := clusterInputs(t)
+	dir := t.TempDir()
+	type round struct {
+		name string
+		kill func() int // returns how many processes it killed
+	}
+	rounds := []round{
+		{"nothing", func() int { return 0 }},
+		{"a worker", func() int { return killAll(c.workers()[:1]) }}, // each executor has one once files are there
+		{"all workers", func() int { return killAll(c.workers()) }},
+	}
+	if c.executor != "" {
+		rounds = append(rounds, round{c.executor, func() int {
+			n := killAll(c.executors()[:1])
+			if c.killed != nil {
+				c.killed(t)
+			}
+			return n
+		}})
+	}
+	for _, round := range rounds {
+		t.Run(round.name, func(t *testing.T) {
+			got := filepath.Join(dir, round.name)
+			cmd := exec.Command(rlxbatch, append([]string{rlxtest.SAM(), "--input", in + "/**", "--output", got,
+				"--threads", "1", "--points-file", points, "--fresh", "--runner", c.runner, "--endpoint", c.endpoint,
+				"--environment_type", "PROCESS", "--environment_config", fmt.Sprintf(`{"command": %q}`, rlxbatch)},
+				c.flags...)...)
+			var out strings.Builder
+			cmd.Stdout, cmd.Stderr = &out, &out
+			began, ended := time.Now(), make(chan error, 1)
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			go func() { ended <- cmd.Wait() }()
+			killed := 0
+			if !waitFor(got, began, clusterImages, ended) {
+				killed = round.kill()
+			}
+			if err := <-ended; err != nil {
+				t.Fatalf("%v\n%s", err, out.String())
+			}
+			if killed == 0 && round.name != "nothing" {
+				t.Error("the job ended before anything was killed")
+			}
+			same(t, round.name, tree(t, got), want)
+			t.Logf("%d killed: %s", killed, strings.TrimSpace(out.String()))
+		})
 	}
 }

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"flag"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -122,6 +124,27 @@ func program(t *testing.T, name string) string {
 	}
 	return path
 }
+
+// batchProgram builds rlxbatch once. It finds the cpu backend beside itself.
+func batchProgram(t *testing.T) string {
+	t.Helper()
+	path, err := buildBatch()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+var buildBatch = sync.OnceValues(func() (string, error) {
+	path := rlxtest.Scratch("rlxbatch")
+	cmd := exec.Command("go", "run", "-exec", "cp", "./cmd/rlxbatch", path) // links once, as testbin does
+	cmd.Dir, cmd.Env = "beam", append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%w\n%s", err, out)
+	}
+	cpu()
+	return path, nil
+})
 
 // tree returns the files below a folder by relative path.
 func tree(t *testing.T, dir string) map[string]string {

@@ -18,6 +18,7 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/io/textio"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 	rlxbeam "github.com/rlx-go/rlx/beam"
+	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/internal/maskfiles"
 	"github.com/rlx-go/rlx/segment"
 )
@@ -82,12 +83,18 @@ func (j *job) build(p *beam.Pipeline) error {
 	case j.output == "":
 		return errors.New("--output: is missing; it names the folder for the results")
 	case strings.Contains(j.output, "://"):
-		return fmt.Errorf("--output %s: is not a folder of the file system; mount it on the workers", j.output)
+		return diag.New(diag.Usage, "--output", "%s is not a folder of the file system; mount it on the workers",
+			j.output)
+	}
+	if err := j.checkDataflow(); err != nil {
+		return err
 	}
 	j.model.Path, j.output = absolute(j.model.Path), absolute(j.output)
 	old := filepath.Join(j.output, failuresName+".jsonl")
-	if err := os.Remove(old); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+	if !j.dryRun() {
+		if err := os.Remove(old); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
 	}
 	var failed []beam.PCollection
 	s := p.Root()
@@ -106,6 +113,36 @@ func (j *job) build(p *beam.Pipeline) error {
 	all := beam.Flatten(s, failed...)
 	rlxbeam.WriteLines(s, strings.TrimSuffix(old, ".jsonl"), ".jsonl", 1, rlxbeam.FailureLines(s, all))
 	return nil
+}
+
+// dryRun reports whether Beam only prints the job.
+func (j *job) dryRun() bool { return j.value("dry_run") == "true" }
+
+// value returns the value of a flag, such as one of Beam.
+func (j *job) value(name string) string {
+	if f := j.flags.Lookup(name); f != nil {
+		return f.Value.String()
+	}
+	return ""
+}
+
+// checkDataflow reports what --runner dataflow lacks. Beam would find it after uploads, or never: with an image that
+// mounts nothing, the results would be on disks that end with the job.
+func (j *job) checkDataflow() error {
+	if r := strings.ToLower(j.value("runner")); r != "dataflow" && r != "dataflowrunner" {
+		return nil
+	}
+	if env := j.value("environment_type"); env != "" && !strings.EqualFold(env, "DOCKER") {
+		return diag.New(diag.Usage, "--environment_type", "is %s; leave it out, as Dataflow starts workers in containers",
+			env)
+	}
+	for _, name := range []string{"sdk_container_image", "worker_harness_container_image", "environment_config"} {
+		if j.value(name) != "" {
+			return nil
+		}
+	}
+	return diag.New(diag.Usage, "--sdk_container_image", "is missing; with --runner dataflow it names an image of "+
+		"Beam's Go SDK that also has the backend and the model, and mounts the folder of --output")
 }
 
 func (j *job) segmentOptions() (o rlxbeam.SegmentOptions, err error) {

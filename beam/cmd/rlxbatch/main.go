@@ -64,9 +64,11 @@ func main() {
 	} else if flag.NArg() > 0 {
 		fail(2, fmt.Errorf("%s: is one argument too many; put patterns in quotes", flag.Arg(0)))
 	}
-	if !*verbose {
+	if j.dryRun() { // Beam logs the job that it does not start
+		beamlog.SetLogger(plain{beamlog.SevInfo})
+	} else if !*verbose {
 		beamlog.LogLevel = "error"
-		beamlog.SetLogger(quiet{})
+		beamlog.SetLogger(plain{beamlog.SevError})
 	}
 	// Beam would compile the program for the workers anew.
 	if self, err := os.Executable(); err == nil && *jobopts.WorkerBinary == "" && runtime.GOOS == "linux" {
@@ -81,6 +83,9 @@ func main() {
 	if err != nil {
 		fail(1, err)
 	}
+	if result == nil { // the job was only printed, or made into a template
+		return
+	}
 	note, err := j.summary(result)
 	fmt.Println(note)
 	if err != nil {
@@ -93,12 +98,12 @@ func fail(status int, err error) {
 	os.Exit(status)
 }
 
-// quiet prints what Beam logs as an error.
-type quiet struct{}
+// plain prints the messages of Beam from a severity on, without times and names.
+type plain struct{ least beamlog.Severity }
 
 // Log prints a message.
-func (quiet) Log(_ context.Context, sev beamlog.Severity, _ int, msg string) {
-	if sev >= beamlog.SevError {
+func (p plain) Log(_ context.Context, sev beamlog.Severity, _ int, msg string) {
+	if sev >= p.least {
 		fmt.Fprintln(os.Stderr, msg)
 	}
 }
