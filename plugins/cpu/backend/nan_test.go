@@ -59,8 +59,8 @@ func TestNaNBits(t *testing.T) {
 }
 
 // checkNaNBits compares the results of an op for operands of n elements with those for the same elements in other
-// places, in all but the operand that is one number. With fused the op is part of a region. It returns false if there is
-// no such node.
+// places, in all but the operand that is one number. With fused the op is part of a region. It returns false if there
+// is no such node.
 func checkNaNBits(t *testing.T, what string, def *ir.OpDef, c ir.Case[any], n, number int, fused bool) bool {
 	g := ir.NewGraph("f")
 	rng := rand.New(rand.NewPCG(uint64(len(what)), uint64(number+2)))
