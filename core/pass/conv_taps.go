@@ -6,9 +6,9 @@ import (
 	rw "github.com/rlx-go/rlx/core/rewrite"
 )
 
-// tapRules removes the outer taps of convolutions that lie on padding at every position. They add nothing. A network for
-// segmentation has such taps where a dilation is about as large as its image: with a dilation of 12, only the middle
-// one of three taps ever lies on one of 4 rows.
+// tapRules removes the outer taps of convolutions that lie on padding at every position. They add nothing. A network
+// for segmentation has such taps where a dilation is about as large as its image: with a dilation of 12, only the
+// middle one of three taps ever lies on one of 4 rows.
 //
 //	y = conv2d x, w {padding=[12,12], dilation=[12,12]} : f32[1,8,4,4]
 //	->

@@ -166,8 +166,8 @@ func scatterElements(n *node) []*value {
 	return one(op.Reshape(n.scattered(n.flat(x), at, n.flat(u), idx.Type.Shape), x.Type.Shape))
 }
 
-// rowIndices returns the indices of whole rows if input i, the indices of elements of a tensor of that shape, is one index
-// for each row, expanded to its elements. Exporters write index_add and expanded gathers so. It returns nil for others.
+// rowIndices returns the indices of whole rows if input i, the indices of elements of a tensor of that shape, is one
+// index for each row, expanded to its elements. PyTorch exports index_add so. It returns nil for other indices.
 func (n *node) rowIndices(i int, shape ir.Shape, axis int) *ir.Node {
 	idx := n.x(i)
 	if axis != 0 || len(shape) < 2 || idx.Type.Rank() != len(shape) || !idx.Is(op.ExpandDef) ||

@@ -155,8 +155,8 @@ func binaryOf[T any](lanes int, f func(dst, a, b *T, blocks int), rest func(dst,
 	}
 }
 
-// inVector computes the last elements of a row, fewer than a vector, by a routine for whole vectors. So their bits do not
-// depend on whether they are the last ones: where both operands are NaN, a loop in Go may return the other one.
+// inVector computes the last elements of a row, fewer than a vector, by a routine for whole vectors. So their bits do
+// not depend on whether they are the last ones: where both operands are NaN, a loop in Go may return the other one.
 func inVector[T any](lanes int, f func(dst, a, b *T, blocks int)) func(dst, a, b []T) {
 	return func(dst, a, b []T) {
 		first, second := isa.TakeVector(), isa.TakeVector()

@@ -70,7 +70,8 @@ func (g *WindowArgs) wholeWindows() (first, last int) {
 	return first, last
 }
 
-// pixels reduces windows of the same size to adjacent pixels y. The first is that of lines [h0, h1) and columns [w0, w1).
+// pixels reduces windows of the same size to adjacent pixels y. The first window has lines [h0, h1) and columns
+// [w0, w1).
 func (g *windowLines) pixels(s *isa.Set, y, image []float32, h0, h1, w0, w1 int) {
 	if h0 >= h1 || w0 >= w1 {
 		vec.Fill(y, windowFolds[g.Op].start)

@@ -10,7 +10,8 @@ import (
 	"github.com/rlx-go/rlx/plugins/cpu/kernels/pool"
 )
 
-// TestWindowPixels compares reductions of windows of pixels with adjacent channels with the same one by one, in float64.
+// TestWindowPixels compares reductions of windows of pixels with adjacent channels with the same one by one, in
+// float64.
 func TestWindowPixels(t *testing.T) {
 	r := kerneltest.RNG(54)
 	kerneltest.EachNewPool(t, func(t *testing.T, p *pool.Pool) {
