@@ -119,9 +119,10 @@ type TextDraft struct {
 //
 // Move: From i32[], To i32[], Row i32[] (copies Rows rows, from Row on, of one sequence of the state over another's)
 //
-// If the state is in pages, which sequences may share, Pages is set and Sequence and Row are empty. The method then takes
-// Pages i32[B,P] in place of Sequence, the pages with the rows of each sequence, where P pages of Rows rows hold Context
-// rows. Move copies a whole page, From, to another, To. The state has PageCount pages, of which one belongs to no sequence.
+// If the state is in pages, which sequences may share, Pages is set and Sequence and Row are empty. The method then
+// takes Pages i32[B,P] in place of Sequence, the pages with the rows of each sequence, where P pages of Rows rows hold
+// Context rows. Move copies a whole page, From, to another, To. The state has PageCount pages, of which one belongs to
+// no sequence.
 //
 // In artifacts that were compiled before these inputs existed, Sequence and Row are empty. The method then takes the
 // first B sequences and one value of each sampling parameter, and Move copies all rows.

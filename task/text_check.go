@@ -241,14 +241,8 @@ func (t *Text) CheckInput(method, input string, v tensor.Tensor) error {
 	case method == t.Batch.Method && input != "" && input == t.Batch.Sequence,
 		method == t.Images.Append && input != "" && input == t.Images.Sequence:
 		return t.checkNumbers(v)
-	case method == t.Batch.Method && input != "" && input == t.Batch.Pages,
-		method == t.Batch.Move && t.Batch.Pages != "":
-		for i := range len(v.Data) / 4 {
-			if n := int32At(v, i); n < 0 || n >= t.Batch.PageCount {
-				return fmt.Errorf("has page %d; the state has pages 0 to %d", n, t.Batch.PageCount-1)
-			}
-		}
-		return nil
+	case t.hasPages(method, input):
+		return t.checkPageNumbers(v)
 	case method == t.Batch.Move:
 		if n := int32At(v, 0); n < 0 || n >= t.Batch.Sequences {
 			return fmt.Errorf("is %d; the state has sequences 0 to %d", n, t.Batch.Sequences-1)
@@ -268,6 +262,22 @@ func (t *Text) CheckInput(method, input string, v tensor.Tensor) error {
 		return nil
 	case method == t.Method, method == t.Draft.Method, method == t.Batch.Method, method == t.Images.Append:
 		return t.checkChoosing(input, v)
+	}
+	return nil
+}
+
+// hasPages reports whether an input of a method has numbers of pages.
+func (t *Text) hasPages(method, input string) bool {
+	b := &t.Batch
+	return b.Pages != "" && (method == b.Method && input == b.Pages || method == b.Move)
+}
+
+// checkPageNumbers checks that the state has some pages.
+func (t *Text) checkPageNumbers(v tensor.Tensor) error {
+	for i := range len(v.Data) / 4 {
+		if n := int32At(v, i); n < 0 || n >= t.Batch.PageCount {
+			return fmt.Errorf("has page %d; the state has pages 0 to %d", n, t.Batch.PageCount-1)
+		}
 	}
 	return nil
 }

@@ -190,8 +190,9 @@ func TestCheckBatch(t *testing.T) {
 func TestCheckPages(t *testing.T) {
 	about := tinymodel.TextTask()
 	about.Batch = inPages()
-	graphs := []string{tinymodel.Extend, strings.NewReplacer("position = input", "pages = input : i32[B,5]\nposition = input",
-		"f32[]", "f32[B]", "top_k = input : i32[]", "top_k = input : i32[B]", "u32[2]", "u32[B,2]").Replace(several), move}
+	paged := strings.NewReplacer("position = input", "pages = input : i32[B,5]\nposition = input", "f32[]", "f32[B]",
+		"top_k = input : i32[]", "top_k = input : i32[B]", "u32[2]", "u32[B,2]").Replace(several)
+	graphs := []string{tinymodel.Extend, paged, move}
 	for _, c := range []struct{ from, to, want string }{
 		{"", "", ""}, {"i32[B,5]", "i32[B,4]", "pages is i32[B,4]"}, {"i32[B,5]", "i64[B,5]", "pages is i64[B,5]"},
 		{"i32[B,5]", "i32[3,5]", "want as many sequences"}, {"pages = input", "sequence = input", "its inputs are"},
@@ -205,7 +206,8 @@ func TestCheckPages(t *testing.T) {
 			t.Errorf("%s in place of %s: %v; want %q", c.to, c.from, err, c.want)
 		}
 	}
-	for n, want := range map[int32]bool{math.MinInt32: false, -1: false, 0: true, 7: true, 8: false, math.MaxInt32: false} {
+	for n, want := range map[int32]bool{math.MinInt32: false, -1: false, 0: true, 7: true, 8: false,
+		math.MaxInt32: false} {
 		v := tensor.Tensor{Data: tensor.Bytes([]int32{1, 2, n, 3, 0})}
 		if err := about.CheckInput("several", "pages", v); (err == nil) != want {
 			t.Errorf("page %d: %v", n, err)

@@ -26,7 +26,8 @@ func TestValidateText(t *testing.T) {
 		t.Fatal(err)
 	}
 	paged := tinymodel.TextTask()
-	if paged.Batch = inPages(); paged.Validate() != nil || paged.PerSequence() != 5 {
+	paged.Batch = inPages()
+	if paged.Validate() != nil || paged.PerSequence() != 5 {
 		t.Errorf("in pages: %v, %d of a sequence", paged.Validate(), paged.PerSequence())
 	}
 	for name, spoil := range map[string]func(s *task.Text){
@@ -56,12 +57,15 @@ func TestValidateText(t *testing.T) {
 		"no sequences": func(s *task.Text) {
 			s.Batch = task.TextBatch{Method: "extend_batch", Count: "count", Move: "move", From: "from", To: "to"}
 		},
-		"half of pages":       func(s *task.Text) { s.Batch = inPages(); s.Batch.Pages = "" },
-		"pages and sequences": func(s *task.Text) { s.Batch = inPages(); s.Batch.Sequence, s.Batch.Row = "sequence", "row" },
-		"pages without rows":  func(s *task.Text) { s.Batch = inPages(); s.Batch.Rows = 0 },
-		"too few pages":       func(s *task.Text) { s.Batch = inPages(); s.Batch.PageCount = 5 },
-		"too many pages":      func(s *task.Text) { s.Batch = inPages(); s.Batch.PageCount = task.MaxPages + 1 },
-		"no pages":            func(s *task.Text) { s.Batch = inPages(); s.Batch.PageCount = 0 },
+		"half of pages": func(s *task.Text) { s.Batch = inPages(); s.Batch.Pages = "" },
+		"pages and sequences": func(s *task.Text) {
+			s.Batch = inPages()
+			s.Batch.Sequence, s.Batch.Row = "sequence", "row"
+		},
+		"pages without rows": func(s *task.Text) { s.Batch = inPages(); s.Batch.Rows = 0 },
+		"too few pages":      func(s *task.Text) { s.Batch = inPages(); s.Batch.PageCount = 5 },
+		"too many pages":     func(s *task.Text) { s.Batch = inPages(); s.Batch.PageCount = task.MaxPages + 1 },
+		"no pages":           func(s *task.Text) { s.Batch = inPages(); s.Batch.PageCount = 0 },
 		"long tables": func(s *task.Text) {
 			s.Batch, s.Context = inPages(), 1<<20
 			s.Batch.Rows, s.Batch.PageCount, s.Batch.Sequences = 1, task.MaxPages, 1<<10

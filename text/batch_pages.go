@@ -59,7 +59,8 @@ func (b *Batch) withRoom(texts []*BatchText, n int) []*BatchText {
 	if b.pages == nil {
 		return texts
 	}
-	order := slices.SortedFunc(slices.Values(texts), func(x, y *BatchText) int { return cmp.Compare(x.number, y.number) })
+	older := func(x, y *BatchText) int { return cmp.Compare(x.number, y.number) }
+	order := slices.SortedFunc(slices.Values(texts), older)
 	has := map[*BatchText]bool{}
 	for _, x := range order {
 		has[x] = !slices.Contains(b.waiting, x) && b.room(x, n)
@@ -160,7 +161,8 @@ func (b *Batch) sharePages(ctx context.Context, x *BatchText) error {
 	for _, id := range s.pages {
 		p.drop(id)
 	}
-	if s.pages = whole; b.Alike {
+	s.pages = whole
+	if b.Alike {
 		s.pure = k
 	}
 	x.reuse(k - len(s.seen))

@@ -169,7 +169,8 @@ func compileCommand() *cli.Command {
 						return cli.Usagef("--"+name, "does not go with --gaps, which compiles nothing")
 					}
 				}
-				for _, name := range []string{"batch", "cache", "context", "lora", "stages", "train-batch", "train-tokens"} {
+				for _, name := range []string{"batch", "cache", "context", "lora", "stages", "train-batch",
+					"train-tokens"} {
 					if n, _ := fs.GetInt(name); fs.Lookup(name).Changed && n < 1 {
 						return cli.Usagef("--"+name, "is %d; allowed are 1 and more", n).WithHint(
 							"without the flag, the default applies")
@@ -193,7 +194,8 @@ func phases() []string { return append([]string{"in"}, pass.Names()...) }
 // line.
 func (f *compileFlags) options(given func(flag string) bool) (compile.Options, error) {
 	o := compile.Options{
-		Config: f.config, Set: f.set.Values, Batch: f.batch, Cache: f.cache, Context: f.context, LoRA: f.lora, Train: f.train,
+		Config: f.config, Set: f.set.Values, Batch: f.batch, Cache: f.cache, Context: f.context, LoRA: f.lora,
+		Train:   f.train,
 		Weights: f.weights, Seed: f.seed,
 		Ops:     f.ops.Values,
 		Targets: f.targets, Fallbacks: f.fallbacks, Stages: f.stages, Precisions: f.precisions,

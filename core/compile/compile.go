@@ -54,8 +54,8 @@ type Options struct {
 	Unroll      int // see pass.Options
 	// Custom has the definitions of ops whose patterns are looked for in the methods; may be nil.
 	Custom *custom.Library
-	// Native, if not nil, reports whether a target must have a kernel for a node of a method, because the node's expansion
-	// would be far too slow. A target without one cannot run the method.
+	// Native, if not nil, reports whether a target must have a kernel for a node of a method, because the node's
+	// expansion would be far too slow. A target without one cannot run the method.
 	Native func(n *ir.Node) bool
 	// Memory, if not nil, is asked before constants are computed; see pass.Memory.
 	Memory pass.Memory
@@ -257,7 +257,8 @@ func (o Options) checkNative(g *ir.Graph, t Target) error {
 			continue
 		}
 		if how, why := t.Takes.Takes(n); how != target.Native {
-			return diag.New(code.Untaken, n.OpName(), "target %s has no kernel for it on %s: %s", t.Name, pass.Types(n), why)
+			return diag.New(code.Untaken, n.OpName(), "target %s has no kernel for it on %s: %s", t.Name,
+				pass.Types(n), why)
 		}
 	}
 	return nil

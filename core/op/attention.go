@@ -150,15 +150,6 @@ type AttentionGeometry struct {
 	Page int
 }
 
-// InPages makes g the geometry of an attention with the operand pages, which has so many for each batch element.
-func (g *AttentionGeometry) InPages(a AttentionAttrs, pages int) {
-	g.Page = g.Sk
-	g.Sk *= pages
-	if !a.UseQOffset {
-		g.QOffset = g.Sk - g.Sq
-	}
-}
-
 // positional reports whether the mask compares the positions of queries and keys.
 func (a AttentionAttrs) positional() bool { return a.Mask == MaskCausal || a.Mask == MaskSliding }
 
@@ -236,17 +227,6 @@ func Element[T int32 | int64](sequence []T, b, have int) (int, error) {
 	return int(sequence[b]), nil
 }
 
-// CheckPages checks the values of the operand pages, so many for each batch element, against the number of batch
-// elements of k.
-func CheckPages[T int32 | int64](pages []T, each, have int) error {
-	for i, p := range pages {
-		if p < 0 || int64(p) >= int64(have) {
-			return fmt.Errorf("page %d, number %d of batch element %d, is out of range 0 to %d", p, i%each, i/each, have-1)
-		}
-	}
-	return nil
-}
-
 // symbolicOffset returns AttentionGeometry.QOffset for sizes with symbols. ok is false if no dim is equal to it.
 func (a AttentionAttrs) symbolicOffset(s AttentionShape) (offset ir.Dim, ok bool) {
 	if a.UseQOffset {
@@ -269,24 +249,6 @@ func maskShape[D any](shape []D, one D) [4]D {
 // Sizes returns the sizes of an attention without the operand pages from the types of q, k and v.
 func (a AttentionAttrs) Sizes(q, k, v ir.Type) (AttentionShape, error) {
 	return a.sizes(q, k, v, false)
-}
-
-// SizesOf returns the sizes of an attention from the types of its operands. The operand pages must have two axes.
-func (a AttentionAttrs) SizesOf(in []ir.Type) (AttentionShape, error) {
-	pages := ir.Type{}
-	if len(in) > AttentionPages {
-		pages = in[AttentionPages]
-	}
-	s, err := a.sizes(in[0], in[1], in[2], pages.Present())
-	if err != nil || !pages.Present() {
-		return s, err
-	}
-	keys, ok := pages.Shape[1].Mul(s.Sk)
-	if !ok {
-		return s, fmt.Errorf("k is %v and pages %v; their number of keys is not a size", in[1], pages)
-	}
-	s.Sk = keys
-	return s, nil
 }
 
 func (a AttentionAttrs) sizes(q, k, v ir.Type, paged bool) (AttentionShape, error) {
@@ -437,22 +399,6 @@ func checkAttention(a AttentionAttrs, in []ir.Type) (s AttentionShape, err error
 		return s, checkMask(a, in[AttentionMask], q.DType, s)
 	}
 	return s, nil
-}
-
-// checkPages checks the type of the operand pages.
-func checkPages(q, sequence, pages ir.Type) error {
-	switch {
-	case !pages.Present() || q.Rank() == 0:
-		return nil
-	case sequence.Present():
-		return fmt.Errorf("has the operands sequence and pages; want one of them")
-	case pages.DType != dtype.I32 || pages.Rank() != 2:
-		return fmt.Errorf("pages is %v; want i32[B,P], the pages of each of %v batch elements", pages, q.Shape[0])
-	case pages.Shape[0] != q.Shape[0]:
-		return ir.Differ(pages.Shape[0], q.Shape[0], "pages is %v; want i32[%v,P], a row for each batch element of q",
-			pages, q.Shape[0])
-	}
-	return nil
 }
 
 // masked reports whether the kind of mask takes an operand.

@@ -2,7 +2,6 @@ package op
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/rlx-go/rlx/core/ir"
 )
@@ -131,21 +130,6 @@ var _ = ir.Gradient(AttentionDef, func(n *ir.Node, dy []*ir.Node) ([]*ir.Node, e
 	}
 	return narrowed(dx, n.In), nil
 })
-
-// addPages adds the gradient of the result of gatherPages to the pages of which it was made. shape is theirs.
-func (a AttentionAttrs) addPages(dy, pages *ir.Node, shape ir.Shape) *ir.Node {
-	p := pages.Type.Shape
-	all, ok := p.Numel()
-	if !ok {
-		panic("BUG: op: the number of pages is no size")
-	}
-	if a.Layout == BHSD {
-		dy = Transpose(Reshape(dy, ir.Shape{p[0], shape[1], p[1], shape[2], shape[3]}), 0, 2, 1, 3, 4)
-	}
-	each := slices.Clone(shape)
-	each[0] = all
-	return ScatterAdd(Reshape(dy, each), Reshape(pages, ir.Shape{all}), shape[0])
-}
 
 // padTo returns x with zeros before and after it on an axis, so that it has the size that shape has there and begins at
 // start.

@@ -121,17 +121,6 @@ func (a AttentionAttrs) firstBatches(in []*ir.Node, s AttentionShape) []*ir.Node
 	return in
 }
 
-// gatherPages returns k or v with the keys of each batch element of q one after the other. x has the pages.
-func (a AttentionAttrs) gatherPages(x, pages *ir.Node, s AttentionShape) *ir.Node {
-	y := Gather(x, pages, 0) // [B,P] ++ x[1..]
-	if a.Layout == BHSD {
-		y = Transpose(y, 0, 2, 1, 3, 4)
-	}
-	shape := slices.Clone(x.Type.Shape)
-	shape[0], shape[attentionAxes[a.Layout].seq] = s.B, s.Sk
-	return Reshape(y, shape)
-}
-
 // unpacked cuts q, k and v from longer rows.
 func (a AttentionAttrs) unpacked(in []*ir.Node, s AttentionShape) []*ir.Node {
 	in = slices.Clone(in)

@@ -74,7 +74,8 @@ func (d *decoder) inPages(table *ir.Node) {
 	g, n := table.Graph, table.Type.Shape[0]
 	tokens, one := ir.Named("T"), ir.Static(1)
 	rows := op.Const(g, pageRows, ir.TypeOf(dtype.I32))
-	at := op.Add(op.Reshape(d.row, ir.Shape{n, one}), op.Iota(g, 1, ir.Type{DType: dtype.I32, Shape: ir.Shape{one, tokens}}))
+	next := op.Iota(g, 1, ir.Type{DType: dtype.I32, Shape: ir.Shape{one, tokens}})
+	at := op.Add(op.Reshape(d.row, ir.Shape{n, one}), next)
 	all, ok := n.Mul(tokens)
 	if !ok {
 		panic("BUG: llm: B*T is no size")

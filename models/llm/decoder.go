@@ -20,7 +20,8 @@ type decoder struct {
 	row      *ir.Node // of the first token in the states; one per sequence, if position is
 	// sequence has the numbers of the sequences in the states; nil means the first ones.
 	sequence *ir.Node
-	// With pages, table has those of each sequence, and rowInPage and page, i32[B*T], say where each row of the run goes.
+	// With pages, table has those of each sequence, and rowInPage and page, i32[B*T], say where each row of the run
+	// goes.
 	table, rowInPage, page *ir.Node
 	frequencies            *ir.Node // of rotary embedding; nil means those of the base
 	// Angles of rotary embedding, with a row for each token of the run, if tokens have several positions. first has the
@@ -200,7 +201,8 @@ func (d *decoder) scores(s nn.Scope, l layer, q, k, v, gate *ir.Node) *ir.Node {
 	if l.window > 0 {
 		a.Mask, a.Window = op.MaskSliding, int(l.window-1) // the op counts only keys before the query's own
 	}
-	o := op.Attention(q, k, v, op.AttentionOperands{Position: d.row, Sequence: d.sequence, Pages: d.table}, a).Named(s.Path())
+	o := op.Attention(q, k, v, op.AttentionOperands{Position: d.row, Sequence: d.sequence, Pages: d.table}, a).Named(
+		s.Path())
 	if gate != nil {
 		o = op.Mul(o, gate)
 	}

@@ -53,8 +53,8 @@ type Args struct {
 	Spans []KeySpan
 	// Elements has the batch element of K and V that each batch element of Q reads. nil means its own.
 	Elements []int
-	// Pages, if not nil, has the pages of each batch element, PerElement of them: batch elements of K and V with Page keys
-	// each. SK is then Page*PerElement, and Elements is nil.
+	// Pages, if not nil, has the pages of each batch element, PerElement of them: batch elements of K and V with Page
+	// keys each. SK is then Page*PerElement, and Elements is nil.
 	Pages            []int32
 	Page, PerElement int
 	// Sinks, one for each head, are scores that count in the sum of the softmax but have no value. Nil means no sinks.
@@ -194,7 +194,8 @@ func (g *Args) check() {
 		if len(g.Pages) != g.B*g.PerElement || g.SK != g.Page*g.PerElement || g.Elements != nil {
 			panic("BUG: Attention: the number of pages is wrong")
 		}
-		if keys = g.Page; g.SK > 0 {
+		keys = g.Page
+		if g.SK > 0 {
 			last = int(slices.Max(g.Pages))
 		}
 	}

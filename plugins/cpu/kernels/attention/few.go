@@ -164,8 +164,8 @@ func (x *attendingFew) at(b, kv, block, row int) int {
 	return (((b*x.KVHeads+kv)*x.blocks+block)*x.rows + row) * x.width
 }
 
-// tileOf returns the rows of K or V of a tile, of d elements, as float32 and ld elements apart: in place if they are f32
-// and in one page, else copied into buf.
+// tileOf returns the rows of K or V of a tile, of d elements, as float32 and ld elements apart: in place if they are
+// f32 and in one page, else copied into buf.
 func (x *attendingFew) tileOf(t fewPlace, m stored.Values, s *Strides, d int, buf []float32) (rows []float32, ld int) {
 	if n := t.hi - t.lo; (m.Kind != 0 && m.Floats == nil) || x.together(t.lo, n) < n {
 		x.gather(x.p.Set, buf, t.b, t.kv, m, s, t.lo, n, d)

@@ -19,8 +19,8 @@ func TestPages(t *testing.T) {
 	eachTiledPool(t, func(t *testing.T, p *pool.Pool) {
 		r := kerneltest.RNG(9)
 		for i, mask := range []MaskKind{MaskNone, MaskCausal, MaskSliding, MaskCustom, MaskBias} {
-			for j, c := range []struct{ page, pages, sq int }{{1, 40, 2}, {5, 9, 1}, {16, 40, 4}, {64, 10, 1}, {64, 3, 70},
-				{100, 2, 33}, {16, 20, 100}, {128, 5, 40}} {
+			for j, c := range []struct{ page, pages, sq int }{{1, 40, 2}, {5, 9, 1}, {16, 40, 4}, {64, 10, 1},
+				{64, 3, 70}, {100, 2, 33}, {16, 20, 100}, {128, 5, 40}} {
 				if testing.Short() && (i+j)%3 != 0 {
 					continue
 				}
