@@ -19,7 +19,7 @@ var folders = map[string]string{
 	"attend": "attention",
 	"fft":    "fft",
 	"scan":   "scan", "recurrence": "scan",
-	"winograd": "conv", "last": "conv",
+	"winograd": "conv", "winograd_last": "conv", "last": "conv",
 	"random": "sample",
 }
 

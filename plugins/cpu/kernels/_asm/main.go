@@ -43,6 +43,7 @@ var parts = map[string]func(vec){
 	"scan":            genScan,
 	"images":          genConv,
 	"winograd":        genWinograd,
+	"winograd_last":   genWinogradLast,
 	"last":            genLast,
 	"packed":          genPacked,
 	"packed_decode":   genPackedDecode,

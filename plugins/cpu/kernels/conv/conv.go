@@ -66,6 +66,9 @@ func Convolve(p *pool.Pool, g *Args) {
 		p.Share(c.N*c.Cout, 1, (*convBias)(c))
 		c.late = true
 	case c.channelsLast():
+		if c.byWinogradLast() && c.winogradLast() {
+			return
+		}
 		c.lastConv()
 	case c.Last && c.plain():
 		c.plainProduct()

@@ -81,19 +81,24 @@ func (g *convolution) shapeLast() {
 	if d.lines {
 		pixels = g.count[2]
 	}
+	d.high, d.blocks = on.shape(pixels, d.vectors, k)
+}
+
+// shape returns how many pixels a tile has at most, and into how many blocks so many vectors of channels are divided.
+func (on *lastRoutines) shape(pixels, vectors, k int) (high, blocks int) {
 	best := 0.0
-	for v := 1; v <= min(on.vectors, d.vectors); v++ {
-		high := min(lastPixels, on.sums/v)
-		blocks := pool.CeilDiv(d.vectors, v)
-		tiles := pool.CeilDiv(pixels, high)
+	for v := 1; v <= min(on.vectors, vectors); v++ {
+		most, n := min(lastPixels, on.sums/v), pool.CeilDiv(vectors, v)
+		tiles := pool.CeilDiv(pixels, most)
 		time := 0.0
-		for b := range blocks {
-			time += tileTime(pool.CeilDiv(pixels, tiles), (b+1)*d.vectors/blocks-b*d.vectors/blocks, k)
+		for b := range n {
+			time += tileTime(pool.CeilDiv(pixels, tiles), (b+1)*vectors/n-b*vectors/n, k)
 		}
 		if time *= float64(tiles); v == 1 || time < best {
-			best, d.high, d.blocks = time, high, blocks
+			best, high, blocks = time, most, n
 		}
 	}
+	return high, blocks
 }
 
 // tileTime returns about how many cycles a tap takes for each of its k channels: for products, for loads, or for

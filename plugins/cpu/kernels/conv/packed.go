@@ -17,6 +17,7 @@ type Packed struct {
 	// Transformed for Winograd's algorithm, and the largest magnitude. It is infinite if they cannot be used.
 	winograd []float32
 	largest  float64
+	direct   bool      // with channels last, the transformed weights cannot be used
 	phases   []float32 // of a transpose; see convPhases
 	taps     int       // that phases has
 
@@ -36,6 +37,14 @@ func (g *Args) PackedSize(p *pool.Pool, varies bool) (n int64) {
 	switch {
 	case g.Last && lastOn(p.Set).tile != nil:
 		n = pool.FloatBytes(c.lastWeights())
+		if c.suitsWinogradLast() && (varies || c.fasterByWinograd()) {
+			// weights that do not suit are packed in their place
+			more := pool.FloatBytes(c.winogradLastSize())
+			if varies { // images of some sizes are convolved directly
+				more += n
+			}
+			n = max(n, more)
+		}
 	case g.Last:
 	case g.Transposed:
 		c.list()

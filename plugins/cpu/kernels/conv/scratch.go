@@ -46,6 +46,11 @@ func (g *Args) togetherSize(p *pool.Pool) pool.Size {
 	}
 	if c.Last && lastOn(s).tile != nil {
 		more := c.lastScratch()
+		if c.suitsWinogradLast() {
+			own := c.winogradLastScratch()
+			more.Shared, more.Worker = max(more.Shared, own.Shared), max(more.Worker, own.Worker)
+			more.Other += own.Other
+		}
 		if !g.Transposed {
 			more.Other += r.Other
 			return more

@@ -14,7 +14,7 @@ func TestConvScratch(t *testing.T) {
 	r := kerneltest.RNG(8)
 	for i := range kerneltest.Some(75) {
 		g := randomConv(r, i%3 == 1)
-		switch i % 6 {
+		switch i % 7 {
 		case 0:
 			g = drawFew(r)
 		case 1:
@@ -27,6 +27,8 @@ func TestConvScratch(t *testing.T) {
 			g = drawImages(r, i/6)
 		case 5:
 			g = drawTiny(r)
+		case 6:
+			g = drawWinogradLast(r)
 		}
 		g.Out = make([]float32, g.N*elementwise.Volume(g.OutSize())*g.Cout)
 		larger := *g // memory for a larger convolution must suffice

@@ -153,16 +153,16 @@ func (g *convolution) winograd() {
 	g.finishAll()
 	args := g.Args // the next convolution overwrites g
 	for _, n := range w.others {
-		w.again(args, n)
+		args.again(w.p, n)
 	}
 }
 
 // again computes image n in another way.
-func (w *winograd) again(g Args, n int) {
+func (g Args) again(p *pool.Pool, n int) {
 	in, out := g.Cin*elementwise.Volume(g.In), g.Cout*elementwise.Volume(g.OutSize())
 	g.X, g.Out, g.N, g.Packed = g.X[n*in:][:in], g.Out[n*out:][:out], 1, nil
 	g.Epilogue = g.from(n * out)
-	Convolve(w.p, &g)
+	Convolve(p, &g)
 }
 
 // winogradSplit copies channels, counted over images, with padding. It separates even and odd lines and columns.
@@ -205,8 +205,7 @@ func (w *winograd) suits(n int) bool {
 			return false
 		}
 	}
-	// A transformed pixel is at most 4 pixels, and an element of the result 9 sums.
-	if 36*largest*float64(w.Cin)*w.Packed.largest > math.MaxFloat32 {
+	if !w.inRange(largest) {
 		return false
 	}
 	used, even := 0, 0
@@ -220,6 +219,12 @@ func (w *winograd) suits(n int) bool {
 		}
 	}
 	return enough(even, used)
+}
+
+// inRange reports whether sums are finite if the largest pixel is so large. A transformed pixel is at most 4 pixels,
+// and an element of the result 9 sums.
+func (g *convolution) inRange(largest float64) bool {
+	return 36*largest*float64(g.Cin)*g.Packed.largest <= math.MaxFloat32
 }
 
 // enough reports whether of so many numbers, or channels, so many are large.
