@@ -154,9 +154,9 @@ type BackendInfo struct {
 	Sandbox       Confinement
 }
 
-// RowBounds are numbers of rows, ascending, between which a backend changes how it adds. The result of a row has the same
-// bits in two runs, whatever the other rows are, unless there is a bound of which one run has at most as many rows and
-// the other one more.
+// RowBounds are numbers of rows, ascending, between which a backend changes how it adds. The result of a row has the
+// same bits in two runs, whatever the other rows are, unless there is a bound of which one run has at most as many rows
+// and the other one more.
 type RowBounds struct {
 	Products []int `json:"products"` // of rows of the left operand
 	Queries  []int `json:"queries"`  // of attention

@@ -34,9 +34,9 @@ type Batch struct {
 	Budget int
 	// Alike makes texts independent of the others that are in progress: with the same options and seed, a prompt gives
 	// the same text bit for bit. On cpu, products of few rows add in another order than those of many. So runs with few
-	// texts compute extra rows, and a text that is alone may take several times as long. On a backend that does not say for
-	// which numbers of rows that is so (rlx.BackendInfo.RowBounds), every run has as many rows as there may be texts. Set
-	// it before the first text joins.
+	// texts compute extra rows, and a text that is alone may take several times as long. On a backend that does not say
+	// for which numbers of rows that is so (rlx.BackendInfo.RowBounds), every run has as many rows as there may be
+	// texts. Set it before the first text joins.
 	Alike bool
 
 	session   *rlx.Session

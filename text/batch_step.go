@@ -142,8 +142,8 @@ func (b *Batch) rows(n int) int {
 	return rowsOf(n, len(b.slots), b.bounds, b.device, b.Alike, b.lanes() == 1)
 }
 
-// rowsOf is rows for a number of slots. bounds are those of the backend, device tells whether runs are on a device other
-// than a processor, and pads whether there may be more rows than texts without Alike.
+// rowsOf is rows for a number of slots. bounds are those of the backend, device tells whether runs are on a device
+// other than a processor, and pads whether there may be more rows than texts without Alike.
 func rowsOf(n, slots int, bounds *rlx.RowBounds, device, alike, pads bool) int {
 	switch {
 	case alike && bounds == nil:
