@@ -148,9 +148,18 @@ type BackendInfo struct {
 	Devices       []Device
 	Levels        []string // of targets, such as cpu:x86-64-v4, that this machine supports, best first
 	Precisions    []string
-	MaxAlloc      int64  // largest arena in bytes; 0 means unlimited
-	Target        string // the ops that it runs, in the language of spec/target.md, for rlxc --target
+	MaxAlloc      int64      // largest arena in bytes; 0 means unlimited
+	RowBounds     *RowBounds // nil if the backend does not say for which numbers of rows results have the same bits
+	Target        string     // the ops that it runs, in the language of spec/target.md, for rlxc --target
 	Sandbox       Confinement
+}
+
+// RowBounds are numbers of rows, ascending, between which a backend changes how it adds. The result of a row has the
+// same bits in two runs, whatever the other rows are, unless there is a bound of which one run has at most as many rows
+// and the other one more.
+type RowBounds struct {
+	Products []int `json:"products"` // of rows of the left operand
+	Queries  []int `json:"queries"`  // of attention
 }
 
 // Describe starts the backend, asks for its description, and ends it. It uses only Log, Protocol and Sandbox of the
@@ -171,6 +180,9 @@ func backendInfo(i device.Info, s *host.Session) BackendInfo {
 		Sandbox:  Confinement(s.Sandbox())}
 	for _, d := range i.Devices {
 		out.Devices = append(out.Devices, Device(d))
+	}
+	if i.RowBounds != nil {
+		out.RowBounds = (*RowBounds)(i.RowBounds)
 	}
 	if i.Target != nil {
 		out.Target = i.Target.String()

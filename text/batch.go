@@ -34,8 +34,9 @@ type Batch struct {
 	Budget int
 	// Alike makes texts independent of the others that are in progress: with the same options and seed, a prompt gives
 	// the same text bit for bit. On cpu, products of few rows add in another order than those of many. So runs with few
-	// texts compute extra rows, and a text that is alone may take several times as long. Set it before the first text
-	// joins.
+	// texts compute extra rows, and a text that is alone may take several times as long. On a backend that does not say
+	// for which numbers of rows that is so (rlx.BackendInfo.RowBounds), every run has as many rows as there may be
+	// texts. Set it before the first text joins.
 	Alike bool
 
 	session   *rlx.Session
@@ -48,12 +49,13 @@ type Batch struct {
 	spent     int         // tokens of prompts since the last run that added tokens, with several devices
 	together  bool        // an error of Options.Each ends all texts
 	slots     []batchSlot
-	prompts   []*BatchText // whose prompts are not computed yet, in the order of their turns
-	texts     []*BatchText // that get a token in each step
-	waiting   []*BatchText // for pages, in the order in which they joined
-	pages     *pages       // of the state; nil if each slot is a part of it
-	clock     int          // of uses
-	device    bool         // runs are on a device other than a processor
+	prompts   []*BatchText   // whose prompts are not computed yet, in the order of their turns
+	texts     []*BatchText   // that get a token in each step
+	waiting   []*BatchText   // for pages, in the order in which they joined
+	pages     *pages         // of the state; nil if each slot is a part of it
+	clock     int            // of uses
+	device    bool           // runs are on a device other than a processor
+	bounds    *rlx.RowBounds // of the backend; nil if it does not say
 }
 
 // A batchSlot is a sequence of the state. Without a text, one in pages has no tokens: they are in the tree of pages.
@@ -98,9 +100,6 @@ const (
 	// deviceRows divides the number of rows in which one token is added to each of more texts than this. So runs have
 	// few different sizes, for each of which a device has to be prepared. Rows of nothing cost these devices no time.
 	deviceRows = 8
-	// fewRows bounds the rows of products, and the queries of attention, for which the backend of a processor may add
-	// in another order than for more. A piece of a prompt has more of them, unless the prompt has not.
-	fewRows = 16
 	// wholeRows is a number of queries after which another piece may begin without a change of bits: backends compute
 	// attention for so many together, or for a divisor of it.
 	wholeRows = 64
@@ -119,7 +118,7 @@ func NewBatch(ctx context.Context, s *rlx.Session) (*Batch, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &Batch{Budget: min(promptBudget, t.Chunk), session: s, spec: t}
+	b := &Batch{Budget: min(promptBudget, t.Chunk), session: s, spec: t, bounds: s.Backend().RowBounds}
 	if kind := s.Device().Type; kind != "cpu" && kind != rlx.SoftwareDevice {
 		b.device, b.Budget = true, deviceBudget
 	}
@@ -254,16 +253,30 @@ func (b *Batch) longest(prompt []int, images []place, except int) (slot, n int) 
 	return slot, n
 }
 
-// deviceBounds are the numbers of rows for which the backends of devices other than a processor may add in another
-// order than for more: 8 and 64 on cuda, 96 on wgpu and metal.
-var deviceBounds = []int{8, 64, 96}
-
-// bounds returns the numbers of rows for which the backend may add in another order than for more.
-func (b *Batch) bounds() []int {
-	if b.device {
-		return deviceBounds
+// alikeRows reports whether the backend adds in the same order for m and n tokens of a prompt.
+func (b *Batch) alikeRows(m, n int) bool {
+	if m == n {
+		return true
 	}
-	return []int{fewRows}
+	if b.bounds == nil {
+		return false
+	}
+	between := func(bound int) bool { return min(m, n) <= bound && bound < max(m, n) }
+	return !slices.ContainsFunc(b.bounds.Products, between) && !slices.ContainsFunc(b.bounds.Queries, between)
+}
+
+// fewRows returns the largest number of rows, less than most, up to which the backend may add in another order than for
+// more.
+func (b *Batch) fewRows(most int) (few int) {
+	if b.bounds == nil {
+		return 0
+	}
+	for _, bound := range slices.Concat(b.bounds.Products, b.bounds.Queries) {
+		if bound < most {
+			few = max(few, bound)
+		}
+	}
+	return few
 }
 
 // asPieces reduces a beginning of k tokens of a prompt so that the rest is computed like a part of the whole: its first
@@ -273,8 +286,7 @@ func (b *Batch) asPieces(k, prompt int) int {
 	for ; k > 0; k -= wholeRows {
 		begin := k - k%b.spec.Chunk
 		end := min(prompt, begin+b.spec.Chunk)
-		between := func(n int) bool { return end-k <= n && n < end-begin }
-		if !slices.ContainsFunc(b.bounds(), between) {
+		if b.alikeRows(end-k, end-begin) {
 			break
 		}
 	}

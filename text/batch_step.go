@@ -106,7 +106,11 @@ func (b *Batch) piece(x *BatchText) int {
 	if p, ok := x.image(seen); ok {
 		left = min(left, p.at-seen)
 	}
-	if most := max(1, b.Budget/wholeRows) * wholeRows; left > most+slices.Max(b.bounds()) {
+	most := max(1, b.Budget/wholeRows) * wholeRows
+	if b.Alike && !b.alikeRows(most, left) {
+		return left
+	}
+	if left > most+b.fewRows(most) {
 		return most
 	}
 	return left
@@ -154,18 +158,20 @@ func (b *Batch) alike(x, y *BatchText) (n int) {
 
 // rows returns the number of rows of a run that adds a token to each of n texts.
 func (b *Batch) rows(n int) int {
-	return rowsOf(n, len(b.slots), b.device, b.Alike, b.lanes() == 1)
+	return rowsOf(n, len(b.slots), b.bounds, b.device, b.Alike, b.lanes() == 1)
 }
 
-// rowsOf is rows for a number of slots. device tells whether runs are on a device other than a processor, and pads
-// whether there may be more rows than texts without Alike.
-func rowsOf(n, slots int, device, alike, pads bool) int {
+// rowsOf is rows for a number of slots. bounds are those of the backend, device tells whether runs are on a device
+// other than a processor, and pads whether there may be more rows than texts without Alike.
+func rowsOf(n, slots int, bounds *rlx.RowBounds, device, alike, pads bool) int {
 	switch {
+	case alike && bounds == nil:
+		return slots // always
 	case alike:
-		least := fewRows/2 + 1
-		for _, bound := range deviceBounds {
-			if device && bound < slots {
-				least = bound + 1
+		least := 1
+		for _, bound := range bounds.Products {
+			if bound < slots {
+				least = max(least, bound+1)
 			}
 		}
 		return min(max(n, least), slots)

@@ -34,6 +34,9 @@ func (i Info) Check() error {
 	if err := i.Target.Check(); err != nil {
 		return fmt.Errorf("target description: %w", err)
 	}
+	if err := i.RowBounds.check(); err != nil {
+		return err
+	}
 	for k, l := range i.Levels {
 		if !slices.Contains(i.Target.Levels, l) || slices.Contains(i.Levels[:k], l) {
 			return fmt.Errorf(

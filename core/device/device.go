@@ -8,6 +8,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -44,6 +45,30 @@ type Info struct {
 	Precisions []string // values that Load.Precision may have; nil means only "f32"
 	// SetsWeights reports whether the weights of a loaded program can be replaced; see WeightSetter.
 	SetsWeights bool
+	// RowBounds says which numbers of rows give the same bits. Nil means that no two need to.
+	RowBounds *RowBounds
+}
+
+// RowBounds are numbers of rows, ascending, between which a backend changes how it adds. The result of a row has the
+// same bits in two runs, whatever the other rows are, unless there is a bound of which one run has at most as many rows
+// and the other one more.
+type RowBounds struct {
+	Products []int // of rows of the left operand
+	Queries  []int // of attention
+}
+
+func (r *RowBounds) check() error {
+	if r == nil {
+		return nil
+	}
+	for _, list := range [][]int{r.Products, r.Queries} {
+		for i, b := range list {
+			if b < 1 || i > 0 && b <= list[i-1] {
+				return fmt.Errorf("bounds of rows are %v; want positive numbers in ascending order", list)
+			}
+		}
+	}
+	return nil
 }
 
 // CheckPrecision returns ErrUnsupported unless the backend lists the precision.

@@ -120,6 +120,11 @@ func find(n *ir.Node) (run func(*call) error, native bool, err error) {
 // multiplies in f32.
 var precisions = []string{product.Float32.String(), product.BFloat16.String()}
 
+// rowBounds: up to 8 rows of products and 16 queries have kernels of their own, which depend on the number of rows. At
+// bf16, products of fewer than fewRows rows are computed in f32, too, which is not counted here, because runs at f32
+// would have to keep to it.
+var rowBounds = &device.RowBounds{Products: []int{1, 2, 3, 4, 5, 6, 7, 8}, Queries: []int{16}}
+
 // Backend is the cpu backend.
 type Backend struct{}
 
@@ -134,7 +139,7 @@ func (Backend) Info(context.Context) (device.Info, error) {
 		Name: "cpu", Version: Version, Target: Description(), Levels: levelsHere(),
 		Devices: []device.Device{
 			{ID: "0", Name: processorName(), Type: "cpu", Memory: physicalMemory(), Features: about}},
-		Precisions: precisions, SetsWeights: true,
+		Precisions: precisions, SetsWeights: true, RowBounds: rowBounds,
 	}, nil
 }
 

@@ -215,7 +215,7 @@ func (a *api) describe(l library, i, version int32) (*adapter, error) {
 		Shaders: a.few,
 		Kernels: kernels.Limits{WorkgroupStorage: workgroupStorage, Keeps: true,
 			Own: matrix.Kernels(d.matrix), OwnVectors: matrix.Vectors(d.matrix),
-			OwnDecoding: matrix.Decoding(d.matrix)},
+			OwnDecoding: matrix.Decoding(d.matrix), OwnRowBounds: matrix.RowBounds(d.matrix)},
 	}
 	if d.limits.Kernels.Own != nil {
 		d.limits.Precisions = matrix.Precisions()

@@ -129,8 +129,8 @@ func (b *buffer) Mapped() (bool, error) {
 	return b.d.collect(), b.d.takeError()
 }
 
-// Upload copies in the order of the stream. Either the feeder reads the data until it is flushed, or the library returns
-// when it has read the data.
+// Upload copies in the order of the stream. Either the feeder reads the data until it is flushed, or the library
+// returns when it has read the data.
 func (d *opened) Upload(to gpu.Buffer, offset int64, data []byte) error {
 	if len(data) == 0 {
 		return nil

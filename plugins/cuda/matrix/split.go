@@ -34,6 +34,14 @@ const (
 	splitGain            = 0.9 // dividing K must save a tenth of the time
 )
 
+// RowBounds returns the numbers of rows between which products have other plans.
+func RowBounds(d Device) []int {
+	if d.tiles() == nil {
+		return nil
+	}
+	return []int{leastRows, fewRows}
+}
+
 // plans returns the plans for all numbers of rows.
 func (p product) plans(most kernels.ProductSizes) []plan {
 	rows := p.node.Type.Shape[p.node.Type.Rank()-2]

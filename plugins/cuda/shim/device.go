@@ -3,6 +3,7 @@ package shim
 import (
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
@@ -13,6 +14,7 @@ import (
 // opened is an open device. Submit runs commands before it returns.
 type opened struct {
 	opts    Options
+	mu      sync.Mutex         // held by submissions, and by what makes and releases buffers
 	buffers map[uint64]*buffer // by the upper bits of their addresses
 	next    uint64
 	done    []func() // callbacks that are due
@@ -46,6 +48,8 @@ func (d *opened) NewBuffer(label string, bytes int64, _ gpu.Usage) (gpu.Buffer, 
 	if bytes > mostMemory {
 		return nil, gpu.MemoryError("cuda", "the shim", label, bytes, errors.New("its memory is smaller"))
 	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	b := &buffer{d: d, number: d.next, data: make([]byte, (bytes+15)&^15)}
 	d.buffers[b.number] = b
 	d.next++
@@ -53,6 +57,8 @@ func (d *opened) NewBuffer(label string, bytes int64, _ gpu.Usage) (gpu.Buffer, 
 }
 
 func (b *buffer) Release() {
+	b.d.mu.Lock()
+	defer b.d.mu.Unlock()
 	delete(b.d.buffers, b.number)
 	b.data = nil
 }
@@ -117,6 +123,8 @@ func (d *opened) Bind(label string, p gpu.Pipeline, pieces []gpu.Piece) (gpu.Bin
 }
 
 func (d *opened) Submit(c gpu.Commands) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	for _, f := range c.(commands) {
 		if err := f(); err != nil {
 			if d.err == nil {

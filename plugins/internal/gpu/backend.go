@@ -56,16 +56,21 @@ func (b *Backend) Info(context.Context) (device.Info, error) {
 		}
 		to := b.description()
 		precisions := b.adapters[0].Limits().Precisions
+		var bounds []int
 		for _, a := range b.adapters {
 			l := a.Limits()
+			bounds = append(bounds, kernels.RowBounds(l.Kernels)...)
 			precisions = slices.DeleteFunc(slices.Clone(precisions),
 				func(p string) bool { return !slices.Contains(l.Precisions, p) })
 		}
+		slices.Sort(bounds)
+		bounds = slices.Compact(bounds)
 		if len(precisions) > 0 {
 			precisions = append([]string{device.DefaultPrecision}, precisions...)
 		}
 		return device.Info{Name: to.Name, Version: kernels.Version, Devices: b.infos(), Target: to,
-			Precisions: precisions, SetsWeights: true}, nil
+			Precisions: precisions, SetsWeights: true,
+			RowBounds: &device.RowBounds{Products: bounds, Queries: bounds}}, nil
 	})
 }
 

@@ -130,8 +130,8 @@ func (b *Backend) Load(_ context.Context, l device.Load) (device.Executable, err
 }
 
 // load plans the program, and begins to compile it, while the device may still be opening. Then goroutines of their own
-// upload weights and pin memory of the host while this one compiles. The shaders that read nothing but weights run while
-// the first run is prepared.
+// upload weights and pin memory of the host while this one compiles. The shaders that read nothing but weights run
+// while the first run is prepared.
 func (x *executable) load() (err error) {
 	end := Phase("plan")
 	if err := x.plan(); err != nil {
@@ -193,8 +193,9 @@ func (x *executable) load() (err error) {
 	return nil
 }
 
-// prepareFirstRun records the first run, for the sizes that are bound: the smallest, which are the only sizes of most programs. It does not
-// if the program has a state, because that is not known yet. If this fails, the run reports the error.
+// prepareFirstRun records the first run, for the sizes that are bound: the smallest, which are the only sizes of most
+// programs. It does not if the program has a state, because that is not known yet. If this fails, the run reports the
+// error.
 func (x *executable) prepareFirstRun() {
 	defer Phase("prepare the first run")()
 	x.gpu.dev.Exclusive(func() {
@@ -343,8 +344,8 @@ func (x *executable) compile() error {
 	return nil
 }
 
-// sources returns the different sources of the dispatches of which there is no pipeline. of[i] is the first dispatch that
-// needs sources[i].
+// sources returns the different sources of the dispatches of which there is no pipeline. of[i] is the first dispatch
+// that needs sources[i].
 func (x *executable) sources(have map[string]Pipeline) (sources []Source, of []*dispatch) {
 	seen := map[string]bool{}
 	for _, y := range x.all() {

@@ -94,9 +94,10 @@ func TestLoadsWhatItDescribes(t *testing.T) {
 				switch lacks := info.Lacks(p); {
 				case err == nil:
 					x.Close()
-					if loaded++; lacks != "" {
-						t.Errorf("%d bindings: %s, case %d, loads; but the description lacks it: %s", bindings, d.Name, i,
-							lacks)
+					loaded++
+					if lacks != "" {
+						t.Errorf("%d bindings: %s, case %d, loads; but the description lacks it: %s", bindings, d.Name,
+							i, lacks)
 					}
 				case lacks == "":
 					t.Errorf("%d bindings: %s, case %d, of %v: %v", bindings, d.Name, i, c.In, err)

@@ -73,6 +73,7 @@ type InfoReply struct {
 	Levels        []string               `protobuf:"bytes,10,rep,name=levels,proto3" json:"levels,omitempty"`                               // levels of the target description that this machine supports, best first
 	DirectRuns    bool                   `protobuf:"varint,11,opt,name=direct_runs,json=directRuns,proto3" json:"direct_runs,omitempty"`    // the backend also serves runs on the descriptor "runs"
 	SetsWeights   bool                   `protobuf:"varint,12,opt,name=sets_weights,json=setsWeights,proto3" json:"sets_weights,omitempty"` // the backend has SetWeights
+	RowBounds     *RowBounds             `protobuf:"bytes,13,opt,name=row_bounds,json=rowBounds,proto3" json:"row_bounds,omitempty"`        // absent: any two numbers of rows may be computed differently
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -170,6 +171,68 @@ func (x *InfoReply) GetSetsWeights() bool {
 	return false
 }
 
+func (x *InfoReply) GetRowBounds() *RowBounds {
+	if x != nil {
+		return x.RowBounds
+	}
+	return nil
+}
+
+// RowBounds are numbers of rows, ascending, between which a backend changes how it adds. The result of a row has the same
+// bits in two runs, whatever the other rows are, unless there is a bound B of which one run has at most B rows and the
+// other one more. Without bounds, it always has the same bits.
+type RowBounds struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Products      []int32                `protobuf:"varint,1,rep,packed,name=products,proto3" json:"products,omitempty"` // rows of the left operand of a product
+	Queries       []int32                `protobuf:"varint,2,rep,packed,name=queries,proto3" json:"queries,omitempty"`   // queries of attention
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RowBounds) Reset() {
+	*x = RowBounds{}
+	mi := &file_rlx_v1_backend_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RowBounds) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RowBounds) ProtoMessage() {}
+
+func (x *RowBounds) ProtoReflect() protoreflect.Message {
+	mi := &file_rlx_v1_backend_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RowBounds.ProtoReflect.Descriptor instead.
+func (*RowBounds) Descriptor() ([]byte, []int) {
+	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *RowBounds) GetProducts() []int32 {
+	if x != nil {
+		return x.Products
+	}
+	return nil
+}
+
+func (x *RowBounds) GetQueries() []int32 {
+	if x != nil {
+		return x.Queries
+	}
+	return nil
+}
+
 type Device struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`             // for --device and LoadHeader.device: 1 to 64 ASCII characters without blanks and commas, unique
@@ -183,7 +246,7 @@ type Device struct {
 
 func (x *Device) Reset() {
 	*x = Device{}
-	mi := &file_rlx_v1_backend_proto_msgTypes[2]
+	mi := &file_rlx_v1_backend_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -195,7 +258,7 @@ func (x *Device) String() string {
 func (*Device) ProtoMessage() {}
 
 func (x *Device) ProtoReflect() protoreflect.Message {
-	mi := &file_rlx_v1_backend_proto_msgTypes[2]
+	mi := &file_rlx_v1_backend_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -208,7 +271,7 @@ func (x *Device) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Device.ProtoReflect.Descriptor instead.
 func (*Device) Descriptor() ([]byte, []int) {
-	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{2}
+	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Device) GetId() string {
@@ -260,7 +323,7 @@ type LoadRequest struct {
 
 func (x *LoadRequest) Reset() {
 	*x = LoadRequest{}
-	mi := &file_rlx_v1_backend_proto_msgTypes[3]
+	mi := &file_rlx_v1_backend_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -272,7 +335,7 @@ func (x *LoadRequest) String() string {
 func (*LoadRequest) ProtoMessage() {}
 
 func (x *LoadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_rlx_v1_backend_proto_msgTypes[3]
+	mi := &file_rlx_v1_backend_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -285,7 +348,7 @@ func (x *LoadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LoadRequest.ProtoReflect.Descriptor instead.
 func (*LoadRequest) Descriptor() ([]byte, []int) {
-	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{3}
+	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *LoadRequest) GetPart() isLoadRequest_Part {
@@ -360,7 +423,7 @@ type LoadHeader struct {
 
 func (x *LoadHeader) Reset() {
 	*x = LoadHeader{}
-	mi := &file_rlx_v1_backend_proto_msgTypes[4]
+	mi := &file_rlx_v1_backend_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -372,7 +435,7 @@ func (x *LoadHeader) String() string {
 func (*LoadHeader) ProtoMessage() {}
 
 func (x *LoadHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_rlx_v1_backend_proto_msgTypes[4]
+	mi := &file_rlx_v1_backend_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -385,7 +448,7 @@ func (x *LoadHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LoadHeader.ProtoReflect.Descriptor instead.
 func (*LoadHeader) Descriptor() ([]byte, []int) {
-	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{4}
+	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *LoadHeader) GetProgramSize() int64 {
@@ -456,7 +519,7 @@ type Weights struct {
 
 func (x *Weights) Reset() {
 	*x = Weights{}
-	mi := &file_rlx_v1_backend_proto_msgTypes[5]
+	mi := &file_rlx_v1_backend_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -468,7 +531,7 @@ func (x *Weights) String() string {
 func (*Weights) ProtoMessage() {}
 
 func (x *Weights) ProtoReflect() protoreflect.Message {
-	mi := &file_rlx_v1_backend_proto_msgTypes[5]
+	mi := &file_rlx_v1_backend_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -481,7 +544,7 @@ func (x *Weights) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Weights.ProtoReflect.Descriptor instead.
 func (*Weights) Descriptor() ([]byte, []int) {
-	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{5}
+	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Weights) GetSize() int64 {
@@ -523,7 +586,7 @@ type LoadReply struct {
 
 func (x *LoadReply) Reset() {
 	*x = LoadReply{}
-	mi := &file_rlx_v1_backend_proto_msgTypes[6]
+	mi := &file_rlx_v1_backend_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -535,7 +598,7 @@ func (x *LoadReply) String() string {
 func (*LoadReply) ProtoMessage() {}
 
 func (x *LoadReply) ProtoReflect() protoreflect.Message {
-	mi := &file_rlx_v1_backend_proto_msgTypes[6]
+	mi := &file_rlx_v1_backend_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -548,7 +611,7 @@ func (x *LoadReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LoadReply.ProtoReflect.Descriptor instead.
 func (*LoadReply) Descriptor() ([]byte, []int) {
-	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{6}
+	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *LoadReply) GetExecutable() uint64 {
@@ -582,7 +645,7 @@ type Kernel struct {
 
 func (x *Kernel) Reset() {
 	*x = Kernel{}
-	mi := &file_rlx_v1_backend_proto_msgTypes[7]
+	mi := &file_rlx_v1_backend_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -594,7 +657,7 @@ func (x *Kernel) String() string {
 func (*Kernel) ProtoMessage() {}
 
 func (x *Kernel) ProtoReflect() protoreflect.Message {
-	mi := &file_rlx_v1_backend_proto_msgTypes[7]
+	mi := &file_rlx_v1_backend_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -607,7 +670,7 @@ func (x *Kernel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Kernel.ProtoReflect.Descriptor instead.
 func (*Kernel) Descriptor() ([]byte, []int) {
-	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{7}
+	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Kernel) GetOp() string {
@@ -635,7 +698,7 @@ type Range struct {
 
 func (x *Range) Reset() {
 	*x = Range{}
-	mi := &file_rlx_v1_backend_proto_msgTypes[8]
+	mi := &file_rlx_v1_backend_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -647,7 +710,7 @@ func (x *Range) String() string {
 func (*Range) ProtoMessage() {}
 
 func (x *Range) ProtoReflect() protoreflect.Message {
-	mi := &file_rlx_v1_backend_proto_msgTypes[8]
+	mi := &file_rlx_v1_backend_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -660,7 +723,7 @@ func (x *Range) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Range.ProtoReflect.Descriptor instead.
 func (*Range) Descriptor() ([]byte, []int) {
-	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{8}
+	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Range) GetOffset() int64 {
@@ -690,7 +753,7 @@ type RunRequest struct {
 
 func (x *RunRequest) Reset() {
 	*x = RunRequest{}
-	mi := &file_rlx_v1_backend_proto_msgTypes[9]
+	mi := &file_rlx_v1_backend_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -702,7 +765,7 @@ func (x *RunRequest) String() string {
 func (*RunRequest) ProtoMessage() {}
 
 func (x *RunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_rlx_v1_backend_proto_msgTypes[9]
+	mi := &file_rlx_v1_backend_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -715,7 +778,7 @@ func (x *RunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunRequest.ProtoReflect.Descriptor instead.
 func (*RunRequest) Descriptor() ([]byte, []int) {
-	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{9}
+	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *RunRequest) GetPart() isRunRequest_Part {
@@ -779,7 +842,7 @@ type RunHeader struct {
 
 func (x *RunHeader) Reset() {
 	*x = RunHeader{}
-	mi := &file_rlx_v1_backend_proto_msgTypes[10]
+	mi := &file_rlx_v1_backend_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -791,7 +854,7 @@ func (x *RunHeader) String() string {
 func (*RunHeader) ProtoMessage() {}
 
 func (x *RunHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_rlx_v1_backend_proto_msgTypes[10]
+	mi := &file_rlx_v1_backend_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -804,7 +867,7 @@ func (x *RunHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunHeader.ProtoReflect.Descriptor instead.
 func (*RunHeader) Descriptor() ([]byte, []int) {
-	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{10}
+	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *RunHeader) GetExecutable() uint64 {
@@ -903,7 +966,7 @@ type Transfer struct {
 
 func (x *Transfer) Reset() {
 	*x = Transfer{}
-	mi := &file_rlx_v1_backend_proto_msgTypes[11]
+	mi := &file_rlx_v1_backend_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -915,7 +978,7 @@ func (x *Transfer) String() string {
 func (*Transfer) ProtoMessage() {}
 
 func (x *Transfer) ProtoReflect() protoreflect.Message {
-	mi := &file_rlx_v1_backend_proto_msgTypes[11]
+	mi := &file_rlx_v1_backend_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -928,7 +991,7 @@ func (x *Transfer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Transfer.ProtoReflect.Descriptor instead.
 func (*Transfer) Descriptor() ([]byte, []int) {
-	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{11}
+	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Transfer) GetTensor() int32 {
@@ -962,7 +1025,7 @@ type MakeStateRequest struct {
 
 func (x *MakeStateRequest) Reset() {
 	*x = MakeStateRequest{}
-	mi := &file_rlx_v1_backend_proto_msgTypes[12]
+	mi := &file_rlx_v1_backend_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -974,7 +1037,7 @@ func (x *MakeStateRequest) String() string {
 func (*MakeStateRequest) ProtoMessage() {}
 
 func (x *MakeStateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_rlx_v1_backend_proto_msgTypes[12]
+	mi := &file_rlx_v1_backend_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -987,7 +1050,7 @@ func (x *MakeStateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MakeStateRequest.ProtoReflect.Descriptor instead.
 func (*MakeStateRequest) Descriptor() ([]byte, []int) {
-	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{12}
+	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *MakeStateRequest) GetDevice() string {
@@ -1013,7 +1076,7 @@ type MakeStateReply struct {
 
 func (x *MakeStateReply) Reset() {
 	*x = MakeStateReply{}
-	mi := &file_rlx_v1_backend_proto_msgTypes[13]
+	mi := &file_rlx_v1_backend_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1025,7 +1088,7 @@ func (x *MakeStateReply) String() string {
 func (*MakeStateReply) ProtoMessage() {}
 
 func (x *MakeStateReply) ProtoReflect() protoreflect.Message {
-	mi := &file_rlx_v1_backend_proto_msgTypes[13]
+	mi := &file_rlx_v1_backend_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1038,7 +1101,7 @@ func (x *MakeStateReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MakeStateReply.ProtoReflect.Descriptor instead.
 func (*MakeStateReply) Descriptor() ([]byte, []int) {
-	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{13}
+	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *MakeStateReply) GetState() uint64 {
@@ -1063,7 +1126,7 @@ type ChangeStateRequest struct {
 
 func (x *ChangeStateRequest) Reset() {
 	*x = ChangeStateRequest{}
-	mi := &file_rlx_v1_backend_proto_msgTypes[14]
+	mi := &file_rlx_v1_backend_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1075,7 +1138,7 @@ func (x *ChangeStateRequest) String() string {
 func (*ChangeStateRequest) ProtoMessage() {}
 
 func (x *ChangeStateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_rlx_v1_backend_proto_msgTypes[14]
+	mi := &file_rlx_v1_backend_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1088,7 +1151,7 @@ func (x *ChangeStateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeStateRequest.ProtoReflect.Descriptor instead.
 func (*ChangeStateRequest) Descriptor() ([]byte, []int) {
-	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{14}
+	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ChangeStateRequest) GetState() uint64 {
@@ -1162,7 +1225,7 @@ type ChangeStateReply struct {
 
 func (x *ChangeStateReply) Reset() {
 	*x = ChangeStateReply{}
-	mi := &file_rlx_v1_backend_proto_msgTypes[15]
+	mi := &file_rlx_v1_backend_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1174,7 +1237,7 @@ func (x *ChangeStateReply) String() string {
 func (*ChangeStateReply) ProtoMessage() {}
 
 func (x *ChangeStateReply) ProtoReflect() protoreflect.Message {
-	mi := &file_rlx_v1_backend_proto_msgTypes[15]
+	mi := &file_rlx_v1_backend_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1187,7 +1250,7 @@ func (x *ChangeStateReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeStateReply.ProtoReflect.Descriptor instead.
 func (*ChangeStateReply) Descriptor() ([]byte, []int) {
-	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{15}
+	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{16}
 }
 
 type StateRange struct {
@@ -1201,7 +1264,7 @@ type StateRange struct {
 
 func (x *StateRange) Reset() {
 	*x = StateRange{}
-	mi := &file_rlx_v1_backend_proto_msgTypes[16]
+	mi := &file_rlx_v1_backend_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1213,7 +1276,7 @@ func (x *StateRange) String() string {
 func (*StateRange) ProtoMessage() {}
 
 func (x *StateRange) ProtoReflect() protoreflect.Message {
-	mi := &file_rlx_v1_backend_proto_msgTypes[16]
+	mi := &file_rlx_v1_backend_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1226,7 +1289,7 @@ func (x *StateRange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateRange.ProtoReflect.Descriptor instead.
 func (*StateRange) Descriptor() ([]byte, []int) {
-	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{16}
+	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *StateRange) GetState() uint64 {
@@ -1259,7 +1322,7 @@ type StateChunk struct {
 
 func (x *StateChunk) Reset() {
 	*x = StateChunk{}
-	mi := &file_rlx_v1_backend_proto_msgTypes[17]
+	mi := &file_rlx_v1_backend_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1271,7 +1334,7 @@ func (x *StateChunk) String() string {
 func (*StateChunk) ProtoMessage() {}
 
 func (x *StateChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_rlx_v1_backend_proto_msgTypes[17]
+	mi := &file_rlx_v1_backend_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1284,7 +1347,7 @@ func (x *StateChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateChunk.ProtoReflect.Descriptor instead.
 func (*StateChunk) Descriptor() ([]byte, []int) {
-	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{17}
+	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *StateChunk) GetData() []byte {
@@ -1307,7 +1370,7 @@ type WriteStateRequest struct {
 
 func (x *WriteStateRequest) Reset() {
 	*x = WriteStateRequest{}
-	mi := &file_rlx_v1_backend_proto_msgTypes[18]
+	mi := &file_rlx_v1_backend_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1319,7 +1382,7 @@ func (x *WriteStateRequest) String() string {
 func (*WriteStateRequest) ProtoMessage() {}
 
 func (x *WriteStateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_rlx_v1_backend_proto_msgTypes[18]
+	mi := &file_rlx_v1_backend_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1332,7 +1395,7 @@ func (x *WriteStateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriteStateRequest.ProtoReflect.Descriptor instead.
 func (*WriteStateRequest) Descriptor() ([]byte, []int) {
-	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{18}
+	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *WriteStateRequest) GetPart() isWriteStateRequest_Part {
@@ -1384,7 +1447,7 @@ type WriteStateReply struct {
 
 func (x *WriteStateReply) Reset() {
 	*x = WriteStateReply{}
-	mi := &file_rlx_v1_backend_proto_msgTypes[19]
+	mi := &file_rlx_v1_backend_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1396,7 +1459,7 @@ func (x *WriteStateReply) String() string {
 func (*WriteStateReply) ProtoMessage() {}
 
 func (x *WriteStateReply) ProtoReflect() protoreflect.Message {
-	mi := &file_rlx_v1_backend_proto_msgTypes[19]
+	mi := &file_rlx_v1_backend_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1409,7 +1472,7 @@ func (x *WriteStateReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriteStateReply.ProtoReflect.Descriptor instead.
 func (*WriteStateReply) Descriptor() ([]byte, []int) {
-	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{19}
+	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{20}
 }
 
 type SetWeightsRequest struct {
@@ -1425,7 +1488,7 @@ type SetWeightsRequest struct {
 
 func (x *SetWeightsRequest) Reset() {
 	*x = SetWeightsRequest{}
-	mi := &file_rlx_v1_backend_proto_msgTypes[20]
+	mi := &file_rlx_v1_backend_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1437,7 +1500,7 @@ func (x *SetWeightsRequest) String() string {
 func (*SetWeightsRequest) ProtoMessage() {}
 
 func (x *SetWeightsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_rlx_v1_backend_proto_msgTypes[20]
+	mi := &file_rlx_v1_backend_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1450,7 +1513,7 @@ func (x *SetWeightsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetWeightsRequest.ProtoReflect.Descriptor instead.
 func (*SetWeightsRequest) Descriptor() ([]byte, []int) {
-	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{20}
+	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *SetWeightsRequest) GetPart() isSetWeightsRequest_Part {
@@ -1505,7 +1568,7 @@ type SetWeightsHeader struct {
 
 func (x *SetWeightsHeader) Reset() {
 	*x = SetWeightsHeader{}
-	mi := &file_rlx_v1_backend_proto_msgTypes[21]
+	mi := &file_rlx_v1_backend_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1517,7 +1580,7 @@ func (x *SetWeightsHeader) String() string {
 func (*SetWeightsHeader) ProtoMessage() {}
 
 func (x *SetWeightsHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_rlx_v1_backend_proto_msgTypes[21]
+	mi := &file_rlx_v1_backend_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1530,7 +1593,7 @@ func (x *SetWeightsHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetWeightsHeader.ProtoReflect.Descriptor instead.
 func (*SetWeightsHeader) Descriptor() ([]byte, []int) {
-	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{21}
+	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *SetWeightsHeader) GetExecutable() uint64 {
@@ -1562,7 +1625,7 @@ type SetWeightsReply struct {
 
 func (x *SetWeightsReply) Reset() {
 	*x = SetWeightsReply{}
-	mi := &file_rlx_v1_backend_proto_msgTypes[22]
+	mi := &file_rlx_v1_backend_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1574,7 +1637,7 @@ func (x *SetWeightsReply) String() string {
 func (*SetWeightsReply) ProtoMessage() {}
 
 func (x *SetWeightsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_rlx_v1_backend_proto_msgTypes[22]
+	mi := &file_rlx_v1_backend_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1587,7 +1650,7 @@ func (x *SetWeightsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetWeightsReply.ProtoReflect.Descriptor instead.
 func (*SetWeightsReply) Descriptor() ([]byte, []int) {
-	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{22}
+	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{23}
 }
 
 // Chunk is the next bytes of a tensor. Chunks follow the order of the tensors and leave no gaps.
@@ -1601,7 +1664,7 @@ type Chunk struct {
 
 func (x *Chunk) Reset() {
 	*x = Chunk{}
-	mi := &file_rlx_v1_backend_proto_msgTypes[23]
+	mi := &file_rlx_v1_backend_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1613,7 +1676,7 @@ func (x *Chunk) String() string {
 func (*Chunk) ProtoMessage() {}
 
 func (x *Chunk) ProtoReflect() protoreflect.Message {
-	mi := &file_rlx_v1_backend_proto_msgTypes[23]
+	mi := &file_rlx_v1_backend_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1626,7 +1689,7 @@ func (x *Chunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Chunk.ProtoReflect.Descriptor instead.
 func (*Chunk) Descriptor() ([]byte, []int) {
-	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{23}
+	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Chunk) GetIndex() int32 {
@@ -1658,7 +1721,7 @@ type RunReply struct {
 
 func (x *RunReply) Reset() {
 	*x = RunReply{}
-	mi := &file_rlx_v1_backend_proto_msgTypes[24]
+	mi := &file_rlx_v1_backend_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1670,7 +1733,7 @@ func (x *RunReply) String() string {
 func (*RunReply) ProtoMessage() {}
 
 func (x *RunReply) ProtoReflect() protoreflect.Message {
-	mi := &file_rlx_v1_backend_proto_msgTypes[24]
+	mi := &file_rlx_v1_backend_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1683,7 +1746,7 @@ func (x *RunReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunReply.ProtoReflect.Descriptor instead.
 func (*RunReply) Descriptor() ([]byte, []int) {
-	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{24}
+	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *RunReply) GetPart() isRunReply_Part {
@@ -1766,7 +1829,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_rlx_v1_backend_proto_msgTypes[25]
+	mi := &file_rlx_v1_backend_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1778,7 +1841,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_rlx_v1_backend_proto_msgTypes[25]
+	mi := &file_rlx_v1_backend_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1791,7 +1854,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{25}
+	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Progress) GetSteps() int64 {
@@ -1814,7 +1877,7 @@ type Dump struct {
 
 func (x *Dump) Reset() {
 	*x = Dump{}
-	mi := &file_rlx_v1_backend_proto_msgTypes[26]
+	mi := &file_rlx_v1_backend_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1826,7 +1889,7 @@ func (x *Dump) String() string {
 func (*Dump) ProtoMessage() {}
 
 func (x *Dump) ProtoReflect() protoreflect.Message {
-	mi := &file_rlx_v1_backend_proto_msgTypes[26]
+	mi := &file_rlx_v1_backend_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1839,7 +1902,7 @@ func (x *Dump) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dump.ProtoReflect.Descriptor instead.
 func (*Dump) Descriptor() ([]byte, []int) {
-	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{26}
+	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Dump) GetNode() int32 {
@@ -1885,7 +1948,7 @@ type Done struct {
 
 func (x *Done) Reset() {
 	*x = Done{}
-	mi := &file_rlx_v1_backend_proto_msgTypes[27]
+	mi := &file_rlx_v1_backend_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1897,7 +1960,7 @@ func (x *Done) String() string {
 func (*Done) ProtoMessage() {}
 
 func (x *Done) ProtoReflect() protoreflect.Message {
-	mi := &file_rlx_v1_backend_proto_msgTypes[27]
+	mi := &file_rlx_v1_backend_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1910,7 +1973,7 @@ func (x *Done) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Done.ProtoReflect.Descriptor instead.
 func (*Done) Descriptor() ([]byte, []int) {
-	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{27}
+	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Done) GetGeneration() int64 {
@@ -1973,7 +2036,7 @@ type RunResult struct {
 
 func (x *RunResult) Reset() {
 	*x = RunResult{}
-	mi := &file_rlx_v1_backend_proto_msgTypes[28]
+	mi := &file_rlx_v1_backend_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1985,7 +2048,7 @@ func (x *RunResult) String() string {
 func (*RunResult) ProtoMessage() {}
 
 func (x *RunResult) ProtoReflect() protoreflect.Message {
-	mi := &file_rlx_v1_backend_proto_msgTypes[28]
+	mi := &file_rlx_v1_backend_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1998,7 +2061,7 @@ func (x *RunResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunResult.ProtoReflect.Descriptor instead.
 func (*RunResult) Descriptor() ([]byte, []int) {
-	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{28}
+	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *RunResult) GetDone() *Done {
@@ -2024,7 +2087,7 @@ type CancelRequest struct {
 
 func (x *CancelRequest) Reset() {
 	*x = CancelRequest{}
-	mi := &file_rlx_v1_backend_proto_msgTypes[29]
+	mi := &file_rlx_v1_backend_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2036,7 +2099,7 @@ func (x *CancelRequest) String() string {
 func (*CancelRequest) ProtoMessage() {}
 
 func (x *CancelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_rlx_v1_backend_proto_msgTypes[29]
+	mi := &file_rlx_v1_backend_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2049,7 +2112,7 @@ func (x *CancelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelRequest.ProtoReflect.Descriptor instead.
 func (*CancelRequest) Descriptor() ([]byte, []int) {
-	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{29}
+	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *CancelRequest) GetGeneration() int64 {
@@ -2067,7 +2130,7 @@ type CancelReply struct {
 
 func (x *CancelReply) Reset() {
 	*x = CancelReply{}
-	mi := &file_rlx_v1_backend_proto_msgTypes[30]
+	mi := &file_rlx_v1_backend_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2079,7 +2142,7 @@ func (x *CancelReply) String() string {
 func (*CancelReply) ProtoMessage() {}
 
 func (x *CancelReply) ProtoReflect() protoreflect.Message {
-	mi := &file_rlx_v1_backend_proto_msgTypes[30]
+	mi := &file_rlx_v1_backend_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2092,7 +2155,7 @@ func (x *CancelReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelReply.ProtoReflect.Descriptor instead.
 func (*CancelReply) Descriptor() ([]byte, []int) {
-	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{30}
+	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{31}
 }
 
 type StatsRequest struct {
@@ -2105,7 +2168,7 @@ type StatsRequest struct {
 
 func (x *StatsRequest) Reset() {
 	*x = StatsRequest{}
-	mi := &file_rlx_v1_backend_proto_msgTypes[31]
+	mi := &file_rlx_v1_backend_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2117,7 +2180,7 @@ func (x *StatsRequest) String() string {
 func (*StatsRequest) ProtoMessage() {}
 
 func (x *StatsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_rlx_v1_backend_proto_msgTypes[31]
+	mi := &file_rlx_v1_backend_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2130,7 +2193,7 @@ func (x *StatsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatsRequest.ProtoReflect.Descriptor instead.
 func (*StatsRequest) Descriptor() ([]byte, []int) {
-	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{31}
+	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *StatsRequest) GetExecutable() uint64 {
@@ -2156,7 +2219,7 @@ type StatsReply struct {
 
 func (x *StatsReply) Reset() {
 	*x = StatsReply{}
-	mi := &file_rlx_v1_backend_proto_msgTypes[32]
+	mi := &file_rlx_v1_backend_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2168,7 +2231,7 @@ func (x *StatsReply) String() string {
 func (*StatsReply) ProtoMessage() {}
 
 func (x *StatsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_rlx_v1_backend_proto_msgTypes[32]
+	mi := &file_rlx_v1_backend_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2181,7 +2244,7 @@ func (x *StatsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatsReply.ProtoReflect.Descriptor instead.
 func (*StatsReply) Descriptor() ([]byte, []int) {
-	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{32}
+	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *StatsReply) GetSteps() []*Step {
@@ -2205,7 +2268,7 @@ type Step struct {
 
 func (x *Step) Reset() {
 	*x = Step{}
-	mi := &file_rlx_v1_backend_proto_msgTypes[33]
+	mi := &file_rlx_v1_backend_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2217,7 +2280,7 @@ func (x *Step) String() string {
 func (*Step) ProtoMessage() {}
 
 func (x *Step) ProtoReflect() protoreflect.Message {
-	mi := &file_rlx_v1_backend_proto_msgTypes[33]
+	mi := &file_rlx_v1_backend_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2230,7 +2293,7 @@ func (x *Step) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Step.ProtoReflect.Descriptor instead.
 func (*Step) Descriptor() ([]byte, []int) {
-	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{33}
+	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Step) GetNode() int32 {
@@ -2270,7 +2333,7 @@ type UnloadRequest struct {
 
 func (x *UnloadRequest) Reset() {
 	*x = UnloadRequest{}
-	mi := &file_rlx_v1_backend_proto_msgTypes[34]
+	mi := &file_rlx_v1_backend_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2282,7 +2345,7 @@ func (x *UnloadRequest) String() string {
 func (*UnloadRequest) ProtoMessage() {}
 
 func (x *UnloadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_rlx_v1_backend_proto_msgTypes[34]
+	mi := &file_rlx_v1_backend_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2295,7 +2358,7 @@ func (x *UnloadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnloadRequest.ProtoReflect.Descriptor instead.
 func (*UnloadRequest) Descriptor() ([]byte, []int) {
-	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{34}
+	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *UnloadRequest) GetExecutable() uint64 {
@@ -2313,7 +2376,7 @@ type UnloadReply struct {
 
 func (x *UnloadReply) Reset() {
 	*x = UnloadReply{}
-	mi := &file_rlx_v1_backend_proto_msgTypes[35]
+	mi := &file_rlx_v1_backend_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2325,7 +2388,7 @@ func (x *UnloadReply) String() string {
 func (*UnloadReply) ProtoMessage() {}
 
 func (x *UnloadReply) ProtoReflect() protoreflect.Message {
-	mi := &file_rlx_v1_backend_proto_msgTypes[35]
+	mi := &file_rlx_v1_backend_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2338,7 +2401,7 @@ func (x *UnloadReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnloadReply.ProtoReflect.Descriptor instead.
 func (*UnloadReply) Descriptor() ([]byte, []int) {
-	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{35}
+	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{36}
 }
 
 // Error is the detail of every failed call's status.
@@ -2357,7 +2420,7 @@ type Error struct {
 
 func (x *Error) Reset() {
 	*x = Error{}
-	mi := &file_rlx_v1_backend_proto_msgTypes[36]
+	mi := &file_rlx_v1_backend_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2369,7 +2432,7 @@ func (x *Error) String() string {
 func (*Error) ProtoMessage() {}
 
 func (x *Error) ProtoReflect() protoreflect.Message {
-	mi := &file_rlx_v1_backend_proto_msgTypes[36]
+	mi := &file_rlx_v1_backend_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2382,7 +2445,7 @@ func (x *Error) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Error.ProtoReflect.Descriptor instead.
 func (*Error) Descriptor() ([]byte, []int) {
-	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{36}
+	return file_rlx_v1_backend_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Error) GetCode() string {
@@ -2439,7 +2502,7 @@ var File_rlx_v1_backend_proto protoreflect.FileDescriptor
 const file_rlx_v1_backend_proto_rawDesc = "" +
 	"\n" +
 	"\x14rlx/v1/backend.proto\x12\x06rlx.v1\"\r\n" +
-	"\vInfoRequest\"\xa6\x02\n" +
+	"\vInfoRequest\"\xd8\x02\n" +
 	"\tInfoReply\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12(\n" +
@@ -2453,7 +2516,12 @@ const file_rlx_v1_backend_proto_rawDesc = "" +
 	" \x03(\tR\x06levels\x12\x1f\n" +
 	"\vdirect_runs\x18\v \x01(\bR\n" +
 	"directRuns\x12!\n" +
-	"\fsets_weights\x18\f \x01(\bR\vsetsWeightsJ\x04\b\x03\x10\x04J\x04\b\x04\x10\x05J\x04\b\x05\x10\x06\"t\n" +
+	"\fsets_weights\x18\f \x01(\bR\vsetsWeights\x120\n" +
+	"\n" +
+	"row_bounds\x18\r \x01(\v2\x11.rlx.v1.RowBoundsR\trowBoundsJ\x04\b\x03\x10\x04J\x04\b\x04\x10\x05J\x04\b\x05\x10\x06\"A\n" +
+	"\tRowBounds\x12\x1a\n" +
+	"\bproducts\x18\x01 \x03(\x05R\bproducts\x12\x18\n" +
+	"\aqueries\x18\x02 \x03(\x05R\aqueries\"t\n" +
 	"\x06Device\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x12\n" +
@@ -2648,95 +2716,97 @@ func file_rlx_v1_backend_proto_rawDescGZIP() []byte {
 	return file_rlx_v1_backend_proto_rawDescData
 }
 
-var file_rlx_v1_backend_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
+var file_rlx_v1_backend_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
 var file_rlx_v1_backend_proto_goTypes = []any{
 	(*InfoRequest)(nil),        // 0: rlx.v1.InfoRequest
 	(*InfoReply)(nil),          // 1: rlx.v1.InfoReply
-	(*Device)(nil),             // 2: rlx.v1.Device
-	(*LoadRequest)(nil),        // 3: rlx.v1.LoadRequest
-	(*LoadHeader)(nil),         // 4: rlx.v1.LoadHeader
-	(*Weights)(nil),            // 5: rlx.v1.Weights
-	(*LoadReply)(nil),          // 6: rlx.v1.LoadReply
-	(*Kernel)(nil),             // 7: rlx.v1.Kernel
-	(*Range)(nil),              // 8: rlx.v1.Range
-	(*RunRequest)(nil),         // 9: rlx.v1.RunRequest
-	(*RunHeader)(nil),          // 10: rlx.v1.RunHeader
-	(*Transfer)(nil),           // 11: rlx.v1.Transfer
-	(*MakeStateRequest)(nil),   // 12: rlx.v1.MakeStateRequest
-	(*MakeStateReply)(nil),     // 13: rlx.v1.MakeStateReply
-	(*ChangeStateRequest)(nil), // 14: rlx.v1.ChangeStateRequest
-	(*ChangeStateReply)(nil),   // 15: rlx.v1.ChangeStateReply
-	(*StateRange)(nil),         // 16: rlx.v1.StateRange
-	(*StateChunk)(nil),         // 17: rlx.v1.StateChunk
-	(*WriteStateRequest)(nil),  // 18: rlx.v1.WriteStateRequest
-	(*WriteStateReply)(nil),    // 19: rlx.v1.WriteStateReply
-	(*SetWeightsRequest)(nil),  // 20: rlx.v1.SetWeightsRequest
-	(*SetWeightsHeader)(nil),   // 21: rlx.v1.SetWeightsHeader
-	(*SetWeightsReply)(nil),    // 22: rlx.v1.SetWeightsReply
-	(*Chunk)(nil),              // 23: rlx.v1.Chunk
-	(*RunReply)(nil),           // 24: rlx.v1.RunReply
-	(*Progress)(nil),           // 25: rlx.v1.Progress
-	(*Dump)(nil),               // 26: rlx.v1.Dump
-	(*Done)(nil),               // 27: rlx.v1.Done
-	(*RunResult)(nil),          // 28: rlx.v1.RunResult
-	(*CancelRequest)(nil),      // 29: rlx.v1.CancelRequest
-	(*CancelReply)(nil),        // 30: rlx.v1.CancelReply
-	(*StatsRequest)(nil),       // 31: rlx.v1.StatsRequest
-	(*StatsReply)(nil),         // 32: rlx.v1.StatsReply
-	(*Step)(nil),               // 33: rlx.v1.Step
-	(*UnloadRequest)(nil),      // 34: rlx.v1.UnloadRequest
-	(*UnloadReply)(nil),        // 35: rlx.v1.UnloadReply
-	(*Error)(nil),              // 36: rlx.v1.Error
-	nil,                        // 37: rlx.v1.RunHeader.SymsEntry
+	(*RowBounds)(nil),          // 2: rlx.v1.RowBounds
+	(*Device)(nil),             // 3: rlx.v1.Device
+	(*LoadRequest)(nil),        // 4: rlx.v1.LoadRequest
+	(*LoadHeader)(nil),         // 5: rlx.v1.LoadHeader
+	(*Weights)(nil),            // 6: rlx.v1.Weights
+	(*LoadReply)(nil),          // 7: rlx.v1.LoadReply
+	(*Kernel)(nil),             // 8: rlx.v1.Kernel
+	(*Range)(nil),              // 9: rlx.v1.Range
+	(*RunRequest)(nil),         // 10: rlx.v1.RunRequest
+	(*RunHeader)(nil),          // 11: rlx.v1.RunHeader
+	(*Transfer)(nil),           // 12: rlx.v1.Transfer
+	(*MakeStateRequest)(nil),   // 13: rlx.v1.MakeStateRequest
+	(*MakeStateReply)(nil),     // 14: rlx.v1.MakeStateReply
+	(*ChangeStateRequest)(nil), // 15: rlx.v1.ChangeStateRequest
+	(*ChangeStateReply)(nil),   // 16: rlx.v1.ChangeStateReply
+	(*StateRange)(nil),         // 17: rlx.v1.StateRange
+	(*StateChunk)(nil),         // 18: rlx.v1.StateChunk
+	(*WriteStateRequest)(nil),  // 19: rlx.v1.WriteStateRequest
+	(*WriteStateReply)(nil),    // 20: rlx.v1.WriteStateReply
+	(*SetWeightsRequest)(nil),  // 21: rlx.v1.SetWeightsRequest
+	(*SetWeightsHeader)(nil),   // 22: rlx.v1.SetWeightsHeader
+	(*SetWeightsReply)(nil),    // 23: rlx.v1.SetWeightsReply
+	(*Chunk)(nil),              // 24: rlx.v1.Chunk
+	(*RunReply)(nil),           // 25: rlx.v1.RunReply
+	(*Progress)(nil),           // 26: rlx.v1.Progress
+	(*Dump)(nil),               // 27: rlx.v1.Dump
+	(*Done)(nil),               // 28: rlx.v1.Done
+	(*RunResult)(nil),          // 29: rlx.v1.RunResult
+	(*CancelRequest)(nil),      // 30: rlx.v1.CancelRequest
+	(*CancelReply)(nil),        // 31: rlx.v1.CancelReply
+	(*StatsRequest)(nil),       // 32: rlx.v1.StatsRequest
+	(*StatsReply)(nil),         // 33: rlx.v1.StatsReply
+	(*Step)(nil),               // 34: rlx.v1.Step
+	(*UnloadRequest)(nil),      // 35: rlx.v1.UnloadRequest
+	(*UnloadReply)(nil),        // 36: rlx.v1.UnloadReply
+	(*Error)(nil),              // 37: rlx.v1.Error
+	nil,                        // 38: rlx.v1.RunHeader.SymsEntry
 }
 var file_rlx_v1_backend_proto_depIdxs = []int32{
-	2,  // 0: rlx.v1.InfoReply.devices:type_name -> rlx.v1.Device
-	4,  // 1: rlx.v1.LoadRequest.header:type_name -> rlx.v1.LoadHeader
-	5,  // 2: rlx.v1.LoadHeader.weights:type_name -> rlx.v1.Weights
-	7,  // 3: rlx.v1.LoadReply.kernels:type_name -> rlx.v1.Kernel
-	10, // 4: rlx.v1.RunRequest.header:type_name -> rlx.v1.RunHeader
-	23, // 5: rlx.v1.RunRequest.input:type_name -> rlx.v1.Chunk
-	8,  // 6: rlx.v1.RunHeader.inputs:type_name -> rlx.v1.Range
-	8,  // 7: rlx.v1.RunHeader.outputs:type_name -> rlx.v1.Range
-	37, // 8: rlx.v1.RunHeader.syms:type_name -> rlx.v1.RunHeader.SymsEntry
-	11, // 9: rlx.v1.RunHeader.feeds:type_name -> rlx.v1.Transfer
-	11, // 10: rlx.v1.RunHeader.keeps:type_name -> rlx.v1.Transfer
-	16, // 11: rlx.v1.WriteStateRequest.range:type_name -> rlx.v1.StateRange
-	21, // 12: rlx.v1.SetWeightsRequest.header:type_name -> rlx.v1.SetWeightsHeader
-	8,  // 13: rlx.v1.SetWeightsHeader.params:type_name -> rlx.v1.Range
-	25, // 14: rlx.v1.RunReply.progress:type_name -> rlx.v1.Progress
-	26, // 15: rlx.v1.RunReply.dump:type_name -> rlx.v1.Dump
-	23, // 16: rlx.v1.RunReply.output:type_name -> rlx.v1.Chunk
-	27, // 17: rlx.v1.RunReply.done:type_name -> rlx.v1.Done
-	27, // 18: rlx.v1.RunResult.done:type_name -> rlx.v1.Done
-	33, // 19: rlx.v1.StatsReply.steps:type_name -> rlx.v1.Step
-	0,  // 20: rlx.v1.Backend.Info:input_type -> rlx.v1.InfoRequest
-	3,  // 21: rlx.v1.Backend.Load:input_type -> rlx.v1.LoadRequest
-	9,  // 22: rlx.v1.Backend.Run:input_type -> rlx.v1.RunRequest
-	29, // 23: rlx.v1.Backend.Cancel:input_type -> rlx.v1.CancelRequest
-	31, // 24: rlx.v1.Backend.Stats:input_type -> rlx.v1.StatsRequest
-	34, // 25: rlx.v1.Backend.Unload:input_type -> rlx.v1.UnloadRequest
-	12, // 26: rlx.v1.Backend.MakeState:input_type -> rlx.v1.MakeStateRequest
-	14, // 27: rlx.v1.Backend.ChangeState:input_type -> rlx.v1.ChangeStateRequest
-	16, // 28: rlx.v1.Backend.ReadState:input_type -> rlx.v1.StateRange
-	18, // 29: rlx.v1.Backend.WriteState:input_type -> rlx.v1.WriteStateRequest
-	20, // 30: rlx.v1.Backend.SetWeights:input_type -> rlx.v1.SetWeightsRequest
-	1,  // 31: rlx.v1.Backend.Info:output_type -> rlx.v1.InfoReply
-	6,  // 32: rlx.v1.Backend.Load:output_type -> rlx.v1.LoadReply
-	24, // 33: rlx.v1.Backend.Run:output_type -> rlx.v1.RunReply
-	30, // 34: rlx.v1.Backend.Cancel:output_type -> rlx.v1.CancelReply
-	32, // 35: rlx.v1.Backend.Stats:output_type -> rlx.v1.StatsReply
-	35, // 36: rlx.v1.Backend.Unload:output_type -> rlx.v1.UnloadReply
-	13, // 37: rlx.v1.Backend.MakeState:output_type -> rlx.v1.MakeStateReply
-	15, // 38: rlx.v1.Backend.ChangeState:output_type -> rlx.v1.ChangeStateReply
-	17, // 39: rlx.v1.Backend.ReadState:output_type -> rlx.v1.StateChunk
-	19, // 40: rlx.v1.Backend.WriteState:output_type -> rlx.v1.WriteStateReply
-	22, // 41: rlx.v1.Backend.SetWeights:output_type -> rlx.v1.SetWeightsReply
-	31, // [31:42] is the sub-list for method output_type
-	20, // [20:31] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	3,  // 0: rlx.v1.InfoReply.devices:type_name -> rlx.v1.Device
+	2,  // 1: rlx.v1.InfoReply.row_bounds:type_name -> rlx.v1.RowBounds
+	5,  // 2: rlx.v1.LoadRequest.header:type_name -> rlx.v1.LoadHeader
+	6,  // 3: rlx.v1.LoadHeader.weights:type_name -> rlx.v1.Weights
+	8,  // 4: rlx.v1.LoadReply.kernels:type_name -> rlx.v1.Kernel
+	11, // 5: rlx.v1.RunRequest.header:type_name -> rlx.v1.RunHeader
+	24, // 6: rlx.v1.RunRequest.input:type_name -> rlx.v1.Chunk
+	9,  // 7: rlx.v1.RunHeader.inputs:type_name -> rlx.v1.Range
+	9,  // 8: rlx.v1.RunHeader.outputs:type_name -> rlx.v1.Range
+	38, // 9: rlx.v1.RunHeader.syms:type_name -> rlx.v1.RunHeader.SymsEntry
+	12, // 10: rlx.v1.RunHeader.feeds:type_name -> rlx.v1.Transfer
+	12, // 11: rlx.v1.RunHeader.keeps:type_name -> rlx.v1.Transfer
+	17, // 12: rlx.v1.WriteStateRequest.range:type_name -> rlx.v1.StateRange
+	22, // 13: rlx.v1.SetWeightsRequest.header:type_name -> rlx.v1.SetWeightsHeader
+	9,  // 14: rlx.v1.SetWeightsHeader.params:type_name -> rlx.v1.Range
+	26, // 15: rlx.v1.RunReply.progress:type_name -> rlx.v1.Progress
+	27, // 16: rlx.v1.RunReply.dump:type_name -> rlx.v1.Dump
+	24, // 17: rlx.v1.RunReply.output:type_name -> rlx.v1.Chunk
+	28, // 18: rlx.v1.RunReply.done:type_name -> rlx.v1.Done
+	28, // 19: rlx.v1.RunResult.done:type_name -> rlx.v1.Done
+	34, // 20: rlx.v1.StatsReply.steps:type_name -> rlx.v1.Step
+	0,  // 21: rlx.v1.Backend.Info:input_type -> rlx.v1.InfoRequest
+	4,  // 22: rlx.v1.Backend.Load:input_type -> rlx.v1.LoadRequest
+	10, // 23: rlx.v1.Backend.Run:input_type -> rlx.v1.RunRequest
+	30, // 24: rlx.v1.Backend.Cancel:input_type -> rlx.v1.CancelRequest
+	32, // 25: rlx.v1.Backend.Stats:input_type -> rlx.v1.StatsRequest
+	35, // 26: rlx.v1.Backend.Unload:input_type -> rlx.v1.UnloadRequest
+	13, // 27: rlx.v1.Backend.MakeState:input_type -> rlx.v1.MakeStateRequest
+	15, // 28: rlx.v1.Backend.ChangeState:input_type -> rlx.v1.ChangeStateRequest
+	17, // 29: rlx.v1.Backend.ReadState:input_type -> rlx.v1.StateRange
+	19, // 30: rlx.v1.Backend.WriteState:input_type -> rlx.v1.WriteStateRequest
+	21, // 31: rlx.v1.Backend.SetWeights:input_type -> rlx.v1.SetWeightsRequest
+	1,  // 32: rlx.v1.Backend.Info:output_type -> rlx.v1.InfoReply
+	7,  // 33: rlx.v1.Backend.Load:output_type -> rlx.v1.LoadReply
+	25, // 34: rlx.v1.Backend.Run:output_type -> rlx.v1.RunReply
+	31, // 35: rlx.v1.Backend.Cancel:output_type -> rlx.v1.CancelReply
+	33, // 36: rlx.v1.Backend.Stats:output_type -> rlx.v1.StatsReply
+	36, // 37: rlx.v1.Backend.Unload:output_type -> rlx.v1.UnloadReply
+	14, // 38: rlx.v1.Backend.MakeState:output_type -> rlx.v1.MakeStateReply
+	16, // 39: rlx.v1.Backend.ChangeState:output_type -> rlx.v1.ChangeStateReply
+	18, // 40: rlx.v1.Backend.ReadState:output_type -> rlx.v1.StateChunk
+	20, // 41: rlx.v1.Backend.WriteState:output_type -> rlx.v1.WriteStateReply
+	23, // 42: rlx.v1.Backend.SetWeights:output_type -> rlx.v1.SetWeightsReply
+	32, // [32:43] is the sub-list for method output_type
+	21, // [21:32] is the sub-list for method input_type
+	21, // [21:21] is the sub-list for extension type_name
+	21, // [21:21] is the sub-list for extension extendee
+	0,  // [0:21] is the sub-list for field type_name
 }
 
 func init() { file_rlx_v1_backend_proto_init() }
@@ -2744,42 +2814,42 @@ func file_rlx_v1_backend_proto_init() {
 	if File_rlx_v1_backend_proto != nil {
 		return
 	}
-	file_rlx_v1_backend_proto_msgTypes[3].OneofWrappers = []any{
+	file_rlx_v1_backend_proto_msgTypes[4].OneofWrappers = []any{
 		(*LoadRequest_Header)(nil),
 		(*LoadRequest_Program)(nil),
 		(*LoadRequest_Weights)(nil),
 	}
-	file_rlx_v1_backend_proto_msgTypes[9].OneofWrappers = []any{
+	file_rlx_v1_backend_proto_msgTypes[10].OneofWrappers = []any{
 		(*RunRequest_Header)(nil),
 		(*RunRequest_Input)(nil),
 	}
-	file_rlx_v1_backend_proto_msgTypes[14].OneofWrappers = []any{
+	file_rlx_v1_backend_proto_msgTypes[15].OneofWrappers = []any{
 		(*ChangeStateRequest_Clear)(nil),
 		(*ChangeStateRequest_Copy)(nil),
 		(*ChangeStateRequest_Drop)(nil),
 	}
-	file_rlx_v1_backend_proto_msgTypes[18].OneofWrappers = []any{
+	file_rlx_v1_backend_proto_msgTypes[19].OneofWrappers = []any{
 		(*WriteStateRequest_Range)(nil),
 		(*WriteStateRequest_Data)(nil),
 	}
-	file_rlx_v1_backend_proto_msgTypes[20].OneofWrappers = []any{
+	file_rlx_v1_backend_proto_msgTypes[21].OneofWrappers = []any{
 		(*SetWeightsRequest_Header)(nil),
 		(*SetWeightsRequest_Data)(nil),
 	}
-	file_rlx_v1_backend_proto_msgTypes[24].OneofWrappers = []any{
+	file_rlx_v1_backend_proto_msgTypes[25].OneofWrappers = []any{
 		(*RunReply_Progress)(nil),
 		(*RunReply_Dump)(nil),
 		(*RunReply_Output)(nil),
 		(*RunReply_Done)(nil),
 	}
-	file_rlx_v1_backend_proto_msgTypes[33].OneofWrappers = []any{}
+	file_rlx_v1_backend_proto_msgTypes[34].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_rlx_v1_backend_proto_rawDesc), len(file_rlx_v1_backend_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   38,
+			NumMessages:   39,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

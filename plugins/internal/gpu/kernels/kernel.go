@@ -47,6 +47,8 @@ type Limits struct {
 	Rounded, RoundsOnly bool
 	// Own are kernels that the device has of its own, by op.
 	Own map[string]Own
+	// OwnRowBounds are the numbers of rows of products between which kernels in Own add in another order.
+	OwnRowBounds []int
 	// OwnVectors, if not nil, returns a shader of the device's own for products of one row, or false if it does not
 	// take them. The shader has the bindings of Vectors.
 	OwnVectors func(v Vectors) (s Shader, ok bool)

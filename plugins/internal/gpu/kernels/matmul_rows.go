@@ -2,6 +2,7 @@ package kernels
 
 import (
 	_ "embed"
+	"slices"
 
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
@@ -16,6 +17,17 @@ const maxFewRows = 96
 
 // maxFewOwn is that number if the device has a kernel of its own. matmulRows reads weights once for eight rows.
 const maxFewOwn = 8
+
+// RowBounds returns the numbers of rows of products, and queries of attention, between which kernels of a device add in
+// another order. Those for up to maxFewOwn rows depend on their number.
+func RowBounds(l Limits) []int {
+	bounds := append([]int{maxFewRows}, l.OwnRowBounds...)
+	for n := range maxFewOwn {
+		bounds = append(bounds, n+1)
+	}
+	slices.Sort(bounds)
+	return slices.Compact(bounds)
+}
 
 // mostFewRows returns the largest number of rows with which a product that byRows accepts runs on matmulRows.
 func mostFewRows(l Limits, n *ir.Node) int {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -96,7 +97,8 @@ func FuzzInfo(t *testing.F) {
 	b, _ := proto.Marshal(
 		EncodeInfo(
 			device.Info{Name: "cpu", Target: &target.Description{Name: "cpu", Version: "1", Types: dtype.All()},
-				Precisions: []string{"f32", "bf16"}, Devices: []device.Device{{ID: "0", Memory: 1}}}))
+				Precisions: []string{"f32", "bf16"}, Devices: []device.Device{{ID: "0", Memory: 1}},
+				RowBounds: &device.RowBounds{Products: []int{8, 64}, Queries: []int{16}}}))
 	f.Add(b)
 	f.Fuzz(func(t testing.TB, b []byte) {
 		r := &rlxv1.InfoReply{}
@@ -108,7 +110,11 @@ func FuzzInfo(t *testing.F) {
 			return
 		}
 		again, err := DecodeInfo(EncodeInfo(info))
-		if err != nil || fmt.Sprint(again) != fmt.Sprint(info) {
+		if err != nil || !reflect.DeepEqual(again.RowBounds, info.RowBounds) {
+			t.Fatalf("%v became %v, %v", info.RowBounds, again.RowBounds, err)
+		}
+		again.RowBounds = info.RowBounds
+		if fmt.Sprint(again) != fmt.Sprint(info) {
 			t.Fatalf("%v became %v, %v", info, again, err)
 		}
 	})

@@ -21,6 +21,15 @@ pub struct InfoReply {
     pub direct_runs: bool,
     #[prost(bool, tag = "12")]
     pub sets_weights: bool,
+    #[prost(message, optional, tag = "13")]
+    pub row_bounds: ::core::option::Option<RowBounds>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RowBounds {
+    #[prost(int32, repeated, tag = "1")]
+    pub products: ::prost::alloc::vec::Vec<i32>,
+    #[prost(int32, repeated, tag = "2")]
+    pub queries: ::prost::alloc::vec::Vec<i32>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Device {
