@@ -20,6 +20,7 @@ type productText struct {
 	NoRepair       bool   // sums of terms that are not finite stay as they are
 	RowBias        bool   // the bias has an element for each row
 	Patch          patchText
+	Scatter        scatterText
 	Grouped        bool // rows have places and tiles have matrices of the right operand: see group_places.wgsl
 	Skips          []int64
 }
@@ -85,6 +86,8 @@ func (x productText) text() string {
 	switch {
 	case x.Patch.Operand > 0:
 		fields = slices.Concat(productFields, patchFields)
+	case x.Scatter.Run > 0:
+		fields = slices.Concat(productFields, scatterFields)
 	case x.Grouped:
 		fields = slices.Concat(productFields, []string{"list_at"})
 	}
