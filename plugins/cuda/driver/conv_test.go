@@ -28,16 +28,19 @@ type convCase struct {
 }
 
 var convCases = []convCase{
-	{[]int64{1, 9, 7, 64}, []int64{20, 64, 3, 3}, dtype.F32, op.ConvAttrs{Padding: []int{1, 1}, Layout: "nhwc"}, true, false},
+	{[]int64{1, 9, 7, 64}, []int64{20, 64, 3, 3}, dtype.F32,
+		op.ConvAttrs{Padding: []int{1, 1}, Layout: "nhwc"}, true, false},
 	{[]int64{2, 70, 6, 9}, []int64{33, 70, 3, 2}, dtype.BF16,
 		op.ConvAttrs{Stride: []int{2, 1}, Padding: []int{2, 0}, Dilation: []int{1, 3}, Layout: "nchw"}, true, false},
 	{[]int64{2, 3, 33, 25}, []int64{17, 3, 7, 5}, dtype.F32,
 		op.ConvAttrs{Stride: []int{2, 3}, Padding: []int{3, 1}, Layout: "nchw"}, true, false},
-	{[]int64{1, 32, 40, 3}, []int64{96, 3, 4, 4}, dtype.F16, op.ConvAttrs{Stride: []int{4, 4}, Layout: "nhwc"}, false, false},
+	{[]int64{1, 32, 40, 3}, []int64{96, 3, 4, 4}, dtype.F16,
+		op.ConvAttrs{Stride: []int{4, 4}, Layout: "nhwc"}, false, false},
 	{[]int64{3, 40, 129}, []int64{31, 40, 5}, dtype.F32,
 		op.ConvAttrs{Padding: []int{4}, Dilation: []int{2}, Layout: "ncw"}, false, false},
 	{[]int64{1, 5, 6, 7, 33}, []int64{18, 33, 2, 3, 3}, dtype.F32,
-		op.ConvAttrs{Stride: []int{2, 1, 2}, Padding: []int{1, 1, 2}, Dilation: []int{2, 1, 1}, Layout: "ndhwc"}, true, false},
+		op.ConvAttrs{Stride: []int{2, 1, 2}, Padding: []int{1, 1, 2}, Dilation: []int{2, 1, 1}, Layout: "ndhwc"}, true,
+		false},
 	{[]int64{2, 128, 8, 8}, []int64{64, 128, 1, 1}, dtype.BF16, op.ConvAttrs{Layout: "nchw"}, true, false},
 }
 

@@ -1,6 +1,8 @@
 package matrix
 
 import (
+	"slices"
+
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
@@ -94,7 +96,7 @@ func (c conv) scatter() kernels.Shader {
 	pixels := func(call *kernels.Call) int { return int(numberOf(call.In[0].Shape)) / c.CIn }
 	groups := func(call *kernels.Call) int { return c.Tile.groups(pixels(call), columns, 1) }
 	return kernels.Shader{
-		Name: "product", Consts: x, Bindings: bindings, Fields: append(append([]string{}, productFields...), scatterFields...),
+		Name: "product", Consts: x, Bindings: bindings, Fields: slices.Concat(productFields, scatterFields),
 		Source: x.source(bindings), Groups: groups,
 		Params: func(call *kernels.Call) []uint32 {
 			if empty(call) {

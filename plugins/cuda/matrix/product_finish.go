@@ -42,8 +42,8 @@ func (g *generated) columns() int {
 	return g.N / 4 / 8
 }
 
-// scatterText describes a result whose rows lie apart, that of a transposed convolution whose taps do not overlap. A row
-// is a pixel of x, and has a run of values in each of several lines of the result: of the pixels next to each other.
+// scatterText describes a result whose rows lie apart, that of a transposed convolution whose taps do not overlap. A
+// row is a pixel of x, and has a run of values in each of several lines of the result: of pixels next to each other.
 type scatterText struct {
 	Run     int // values of a run; 0 if the result is rows
 	Filters int // its channels
@@ -118,10 +118,7 @@ func (g *generated) lines(row, col string) (lines []line) {
 			}
 			var at string
 			if g.Scatter.Run > 0 {
-				y, x := t.get("r", "div.u32", "%s, %s", r, g.p["width"]), t.get("r", "rem.u32", "%s, %s", r, g.p["width"])
-				t.add("mul.lo.u32 %s, %s, %s", y, y, g.p["width"])
-				t.add("mad.lo.u32 %s, %s, %d, %s", y, y, g.Scatter.Lines, x)
-				at = t.get("d", "mul.wide.u32", "%s, %d", y, g.Scatter.Run)
+				at = g.scattered(r)
 				t.add("add.u64 %s, %s, %s", at, at, m)
 			} else {
 				w := t.get("d", "cvt.u64.u32", "%s", r)
@@ -139,6 +136,15 @@ func (g *generated) lines(row, col string) (lines []line) {
 		}
 	}
 	return lines
+}
+
+// scattered returns the first element of a row's first run.
+func (g *generated) scattered(row string) string {
+	t, width := g.text, g.p["width"]
+	y, x := t.get("r", "div.u32", "%s, %s", row, width), t.get("r", "rem.u32", "%s, %s", row, width)
+	t.add("mul.lo.u32 %s, %s, %s", y, y, width)
+	t.add("mad.lo.u32 %s, %s, %d, %s", y, y, g.Scatter.Lines, x)
+	return t.get("d", "mul.wide.u32", "%s, %d", y, g.Scatter.Run)
 }
 
 func (g *generated) columnAt(col string, j int) (c column) {

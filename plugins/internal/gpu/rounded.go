@@ -8,9 +8,9 @@ import (
 	"github.com/rlx-go/rlx/core/program"
 )
 
-// rounded are copies of values in 16 bits. Where a product would first round its left operand, or attention queries, keys
-// and values, the step that computes the operand writes it in 16 bits, too. This saves the product a shader, and a shader
-// for each further product of the same value.
+// rounded are copies of values in 16 bits. Where a product would first round its left operand, or attention its
+// queries, keys and values, the step that computes the operand writes it in 16 bits, too. This saves the reader a
+// shader, and a shader for each further product of the same value.
 type rounded struct {
 	types   map[int]dtype.DType    // of the copies, by the value's node
 	readers map[operandOf]*ir.Node // by the operand that is read as a copy: the node that writes it

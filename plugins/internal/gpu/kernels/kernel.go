@@ -40,7 +40,8 @@ type Limits struct {
 	Precision string
 	Keeps     bool // there is room for memory of Own.Kept
 	// Rounds is a type of 16 bits, to which the shaders of a node also round its result, and write it to RoundedOut in
-	// the same order of elements; 0 for none. Rounded means that the shaders of a node find operand k so in RoundedIn+k.
+	// the same order of elements; 0 for none. Rounded says which operands the shaders of a node find so, operand k in
+	// RoundedIn+k.
 	// They are set only for nodes that can do so: see Own.ReadsRounded.
 	// RoundsOnly means that nothing reads the result itself, so it is not written.
 	Rounds     dtype.DType
