@@ -45,6 +45,10 @@ type Options struct {
 	// Batch is, for a language model, how many sequences one run can continue; for SAM, how many images encode_batch
 	// takes. 0 stands for 1.
 	Batch int
+	// Cache is, for a language model with Batch, how many tokens the caches of all sequences hold together. They are then
+	// in pages, which sequences with a common beginning share. 0 gives each sequence room for Context tokens of its own.
+	// Targets must have kernels for attention to pages, as cpu has.
+	Cache int
 	// Context is how many tokens the caches of a language model hold. 0 stands for what the model was made for, at most
 	// 4096.
 	Context int

@@ -176,7 +176,8 @@ func (o *Options) check(path string) error {
 		flag  string
 		given bool
 	}{
-		{"arch", o.Arch != ""}, {"model-config", o.Config != ""}, {"batch", o.Batch != 0}, {"context", o.Context != 0},
+		{"arch", o.Arch != ""}, {"model-config", o.Config != ""}, {"batch", o.Batch != 0}, {"cache", o.Cache != 0},
+		{"context", o.Context != 0},
 		{"lora", o.LoRA != 0}, {"train", o.Train.Mode != ""},
 		{"set", len(o.Set) > 0}, {"dtype", o.DType != ""},
 	} {
@@ -340,7 +341,7 @@ func (m *Model) build(stored weights.Stored) (*arch.Model, error) {
 	for _, k := range []struct {
 		key   string
 		value int
-	}{{"batch", m.options.Batch}, {"context", m.options.Context}} {
+	}{{"batch", m.options.Batch}, {"cache", m.options.Cache}, {"context", m.options.Context}} {
 		switch {
 		case k.value == 0:
 		case k.value < 0:

@@ -11,6 +11,7 @@ import (
 	driver "github.com/rlx-go/rlx/core/compile"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/dtype"
+	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
 	"github.com/rlx-go/rlx/core/plan"
 	"github.com/rlx-go/rlx/core/program"
@@ -102,6 +103,8 @@ func (m *Model) Compile(ctx context.Context) (*Result, error) {
 		Activations: m.activations(),
 		Dump:        m.options.Dump, Layout: layout, Params: m.values, Attach: attachments(m.built), Memory: m.memory,
 		Mutable: m.mutable, Custom: m.custom,
+		// The expansion gathers all pages of all sequences for each token.
+		Native: func(n *ir.Node) bool { return n.Is(op.AttentionDef) && n.In[op.AttentionPages] != nil },
 	}
 	out, err := ctxio.Do(ctx, "compile", func() (*driver.Result, error) {
 		return driver.Compile(ctx, m.built.Methods, o)

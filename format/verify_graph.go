@@ -431,7 +431,7 @@ func checkSignature(c *contents, programs []*program.Program, dir *Directory) er
 	return checkTask(m, dir)
 }
 
-// MethodOf returns the signature that META has for a method computed by g.
+// MethodOf returns the signature of a method that g computes, as the section META stores it.
 func MethodOf(name string, g *ir.Graph) Method {
 	m := Method{Name: name, Syms: g.Syms}
 	for _, n := range g.Inputs() {

@@ -92,7 +92,7 @@ func (c *Concepts) checkDetect(image, detect *Method, width ir.Dim) error {
 	return checkFeatures(image, detect, c.Features)
 }
 
-// Default returns that of the mask of clicks.
+// Default returns the default of the mask input that clicks use. The other inputs have none.
 func (c *Concepts) Default(method, input string) (value float64, ok bool) {
 	if !c.hasClicks() {
 		return 0, false
@@ -100,8 +100,8 @@ func (c *Concepts) Default(method, input string) (value float64, ok bool) {
 	return c.Clicks.Default(method, input)
 }
 
-// CheckInput checks ids, labels and examples, and what clicks give. The model uses ids and labels as indices, and where
-// an example is to read the image.
+// CheckInput checks the ids, labels and boxes of a request, and the inputs of clicks. The model uses ids and labels as
+// indices, and reads the image at the place of a box.
 func (c *Concepts) CheckInput(method, input string, v tensor.Tensor) error {
 	switch {
 	case c.hasClicks() && (method == c.Clicks.PromptMethod || method == c.Clicks.BatchMethod):

@@ -43,7 +43,7 @@ type Task interface {
 // that no method reads.
 type Attached interface {
 	Task
-	// Attachments returns their names. A reader checks that the artifact has weights with these names.
+	// Attachments returns the names of the attachments. A reader checks that the artifact has weights with these names.
 	Attachments() []string
 }
 

@@ -15,7 +15,7 @@ const KindText = "text"
 
 var _ = Register(KindText, func() Task { return &Text{} })
 
-// The weights of LoRA adapters in an artifact are called like their layer, and end so.
+// A layer with a LoRA adapter has two more weights. Their names are the name of the layer and one of these suffixes.
 const (
 	LoraA = ".lora_A" // f32[rank,in]
 	LoraB = ".lora_B" // f32[out,rank]
@@ -119,6 +119,10 @@ type TextDraft struct {
 //
 // Move: From i32[], To i32[], Row i32[] (copies Rows rows, from Row on, of one sequence of the state over another's)
 //
+// If the state is in pages, which sequences may share, Pages is set and Sequence and Row are empty. The method then takes
+// Pages i32[B,P] in place of Sequence, the pages with the rows of each sequence, where P pages of Rows rows hold Context
+// rows. Move copies a whole page, From, to another, To. The state has PageCount pages, of which one belongs to no sequence.
+//
 // In artifacts that were compiled before these inputs existed, Sequence and Row are empty. The method then takes the
 // first B sequences and one value of each sampling parameter, and Move copies all rows.
 type TextBatch struct {
@@ -126,12 +130,17 @@ type TextBatch struct {
 	From      string `json:"from"`
 	Method    string `json:"method"`
 	Move      string `json:"move"`
+	PageCount int    `json:"page_count"`
+	Pages     string `json:"pages"`
 	Row       string `json:"row"`
 	Rows      int    `json:"rows"`
 	Sequence  string `json:"sequence"`
 	Sequences int    `json:"sequences"`
 	To        string `json:"to"`
 }
+
+// PerSequence returns the number of pages of a sequence.
+func (t *Text) PerSequence() int { return (t.Context + t.Batch.Rows - 1) / t.Batch.Rows }
 
 // TextSlide describes a method that moves the last Keep rows of a full state to the front.
 //
@@ -200,7 +209,8 @@ func (t *Text) Fields() []Field {
 	return []Field{
 		{Key: "batch", Value: []Field{
 			{Key: "count", Value: &b.Count}, {Key: "from", Value: &b.From}, {Key: "method", Value: &b.Method},
-			{Key: "move", Value: &b.Move}, {Key: "row", Value: &b.Row, Added: true},
+			{Key: "move", Value: &b.Move}, {Key: "page_count", Value: &b.PageCount, Added: true},
+			{Key: "pages", Value: &b.Pages, Added: true}, {Key: "row", Value: &b.Row, Added: true},
 			{Key: "rows", Value: &b.Rows, Added: true}, {Key: "sequence", Value: &b.Sequence, Added: true},
 			{Key: "sequences", Value: &b.Sequences}, {Key: "to", Value: &b.To},
 		}},
@@ -283,6 +293,9 @@ const (
 	maxSequences  = 1 << 10
 )
 
+// MaxPages is the maximum of TextBatch.PageCount.
+const MaxPages = 1 << 22
+
 // Validate checks a description that was read from a file. The error is a *diag.Error with code.TaskSpec.
 func (t *Text) Validate() error {
 	for _, check := range []func() error{t.checkNames, t.checkParts, t.checkSizes, t.checkTokens,
@@ -324,13 +337,32 @@ func (t *Text) checkParts() error {
 	if b != (TextBatch{}) && (!named || b.Sequences < 1 || b.Sequences > maxSequences) {
 		return fmt.Errorf("batch is %+v; want all names, and 1 to %d sequences", b, maxSequences)
 	}
-	if chosen := b.Sequence != ""; chosen != (b.Row != "") || chosen != (b.Rows > 0) || b.Rows > t.Context {
+	if b.Pages != "" || b.PageCount != 0 {
+		if err := t.checkPages(); err != nil {
+			return err
+		}
+	} else if chosen := b.Sequence != ""; chosen != (b.Row != "") || chosen != (b.Rows > 0) || b.Rows > t.Context {
 		return fmt.Errorf("batch is %+v; want sequence, row and 1 to %d rows, or none of them", b, t.Context)
 	}
 	w := t.Slide
 	named = !slices.Contains([]string{w.Method, w.Dropped, w.First}, "")
 	if w != (TextSlide{}) && (!named || w.Keep < 1 || w.Keep > t.Context-t.Chunk) {
 		return fmt.Errorf("slide is %+v; want all names, and 1 to %d rows to keep", w, t.Context-t.Chunk)
+	}
+	return nil
+}
+
+// checkPages checks the description of a state in pages.
+func (t *Text) checkPages() error {
+	b := t.Batch
+	switch {
+	case b.Pages == "" || b.Sequence != "" || b.Row != "" || t.Slides() || t.TakesImages():
+		return fmt.Errorf("batch is %+v; with pages want no sequence, no row, no images and no slide", b)
+	case b.Rows < 1 || b.Rows > maxContext || b.PageCount < 1 || b.PageCount > MaxPages:
+		return fmt.Errorf("batch is %+v; want pages of 1 and more rows, and up to %d of them", b, MaxPages)
+	case t.PerSequence() >= b.PageCount || b.Sequences*t.PerSequence() > 4*MaxPages:
+		return fmt.Errorf("batch is %+v with a context of %d; want more pages than a sequence takes, and tables of up to %d pages",
+			b, t.Context, 4*MaxPages)
 	}
 	return nil
 }

@@ -80,6 +80,9 @@ func (t *Text) checkBatch(m Methods, inputs []string) error {
 	if b.Sequence != "" {
 		inputs, moving, sampling = append(inputs, b.Sequence), append(moving, b.Row), Shape{n}
 	}
+	if b.Pages != "" {
+		inputs, sampling = append(inputs, b.Pages), Shape{n}
+	}
 	g, err := m.Taking(b.Method, inputs...)
 	if err != nil {
 		return err
@@ -138,7 +141,11 @@ func (t *Text) checkSequences(f *Method, n Sizes, each, sampling Shape) (tokens 
 	if each != nil {
 		value(f.Input, t.Batch.Count, dtype.I32, with())
 	}
-	if sampling != nil {
+	switch {
+	case sampling == nil:
+	case t.Batch.Pages != "":
+		value(f.Input, t.Batch.Pages, dtype.I32, with(Exactly(t.PerSequence())))
+	default:
 		value(f.Input, t.Batch.Sequence, dtype.I32, with())
 	}
 	value(f.Output, out.Logits, dtype.F32, Shape{n, Exactly(t.Vocabulary)})
@@ -234,6 +241,14 @@ func (t *Text) CheckInput(method, input string, v tensor.Tensor) error {
 	case method == t.Batch.Method && input != "" && input == t.Batch.Sequence,
 		method == t.Images.Append && input != "" && input == t.Images.Sequence:
 		return t.checkNumbers(v)
+	case method == t.Batch.Method && input != "" && input == t.Batch.Pages,
+		method == t.Batch.Move && t.Batch.Pages != "":
+		for i := range len(v.Data) / 4 {
+			if n := int32At(v, i); n < 0 || n >= t.Batch.PageCount {
+				return fmt.Errorf("has page %d; the state has pages 0 to %d", n, t.Batch.PageCount-1)
+			}
+		}
+		return nil
 	case method == t.Batch.Move:
 		if n := int32At(v, 0); n < 0 || n >= t.Batch.Sequences {
 			return fmt.Errorf("is %d; the state has sequences 0 to %d", n, t.Batch.Sequences-1)

@@ -2,6 +2,7 @@ package task_test
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -119,12 +120,10 @@ func TestCheckText(t *testing.T) {
 	}
 }
 
-// TestCheckBatch checks that a method for several sequences must match the task in sizes.
-func TestCheckBatch(t *testing.T) {
-	about := tinymodel.TextTask()
-	about.Batch = task.TextBatch{Method: "several", Count: "count", Sequences: 3, Move: "move", From: "from", To: "to"}
-	const move = "graph move\nfrom = input : i32[]\nto = input : i32[]\nreturn done=from\n"
-	const several = `graph several
+// move and several are methods of a batch.
+const (
+	move    = "graph move\nfrom = input : i32[]\nto = input : i32[]\nreturn done=from\n"
+	several = `graph several
 sym B = 1..3
 sym R = 1..6
 sym T = 1..5
@@ -144,6 +143,12 @@ token = const {value=0} : i32[B]
 logprob = const {value=0} : f32[B]
 return logits=logits, token=token, logprob=logprob, greedy=token, greedy_logprob=logprob
 `
+)
+
+// TestCheckBatch checks that a method for several sequences must match the task in sizes.
+func TestCheckBatch(t *testing.T) {
+	about := tinymodel.TextTask()
+	about.Batch = task.TextBatch{Method: "several", Count: "count", Sequences: 3, Move: "move", From: "from", To: "to"}
 	for _, c := range []struct{ from, to, want string }{
 		{"", "", ""}, {"i64[B,T]", "i64[2,T]", "of 2 to 2 sequences; the task gives 1 to 3"},
 		{"B = 1..3", "B = 1..2", "of 1 to 2 sequences"},
@@ -176,6 +181,37 @@ return logits=logits, token=token, logprob=logprob, greedy=token, greedy_logprob
 		if err := about.CheckInput(
 			"several", "count", tensor.Tensor{Data: tensor.Bytes([]int32{1, n})}); (err == nil) != want {
 			t.Errorf("a count of %d: %v", n, err)
+		}
+	}
+}
+
+// TestCheckPages checks that a method for several sequences whose state is in pages must match the task in sizes, and
+// that no page is used that the state does not have.
+func TestCheckPages(t *testing.T) {
+	about := tinymodel.TextTask()
+	about.Batch = inPages()
+	graphs := []string{tinymodel.Extend, strings.NewReplacer("position = input", "pages = input : i32[B,5]\nposition = input",
+		"f32[]", "f32[B]", "top_k = input : i32[]", "top_k = input : i32[B]", "u32[2]", "u32[B,2]").Replace(several), move}
+	for _, c := range []struct{ from, to, want string }{
+		{"", "", ""}, {"i32[B,5]", "i32[B,4]", "pages is i32[B,4]"}, {"i32[B,5]", "i64[B,5]", "pages is i64[B,5]"},
+		{"i32[B,5]", "i32[3,5]", "want as many sequences"}, {"pages = input", "sequence = input", "its inputs are"},
+	} {
+		changed := slices.Clone(graphs)
+		if c.from != "" {
+			changed[1] = strings.ReplaceAll(graphs[1], c.from, c.to)
+		}
+		if err := checkText(t, about, changed...); (err == nil) != (c.want == "") ||
+			err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s in place of %s: %v; want %q", c.to, c.from, err, c.want)
+		}
+	}
+	for n, want := range map[int32]bool{math.MinInt32: false, -1: false, 0: true, 7: true, 8: false, math.MaxInt32: false} {
+		v := tensor.Tensor{Data: tensor.Bytes([]int32{1, 2, n, 3, 0})}
+		if err := about.CheckInput("several", "pages", v); (err == nil) != want {
+			t.Errorf("page %d: %v", n, err)
+		}
+		if err := about.CheckInput("move", "from", tensor.Tensor{Data: v.Data[8:12]}); (err == nil) != want {
+			t.Errorf("a move of page %d: %v", n, err)
 		}
 	}
 }

@@ -25,6 +25,10 @@ func TestValidateText(t *testing.T) {
 	if err := tinymodel.TextTask().Validate(); err != nil {
 		t.Fatal(err)
 	}
+	paged := tinymodel.TextTask()
+	if paged.Batch = inPages(); paged.Validate() != nil || paged.PerSequence() != 5 {
+		t.Errorf("in pages: %v, %d of a sequence", paged.Validate(), paged.PerSequence())
+	}
 	for name, spoil := range map[string]func(s *task.Text){
 		"method":          func(s *task.Text) { s.Method = "" },
 		"input":           func(s *task.Text) { s.Inputs.Seed = "" },
@@ -52,6 +56,20 @@ func TestValidateText(t *testing.T) {
 		"no sequences": func(s *task.Text) {
 			s.Batch = task.TextBatch{Method: "extend_batch", Count: "count", Move: "move", From: "from", To: "to"}
 		},
+		"half of pages":       func(s *task.Text) { s.Batch = inPages(); s.Batch.Pages = "" },
+		"pages and sequences": func(s *task.Text) { s.Batch = inPages(); s.Batch.Sequence, s.Batch.Row = "sequence", "row" },
+		"pages without rows":  func(s *task.Text) { s.Batch = inPages(); s.Batch.Rows = 0 },
+		"too few pages":       func(s *task.Text) { s.Batch = inPages(); s.Batch.PageCount = 5 },
+		"too many pages":      func(s *task.Text) { s.Batch = inPages(); s.Batch.PageCount = task.MaxPages + 1 },
+		"no pages":            func(s *task.Text) { s.Batch = inPages(); s.Batch.PageCount = 0 },
+		"long tables": func(s *task.Text) {
+			s.Batch, s.Context = inPages(), 1<<20
+			s.Batch.Rows, s.Batch.PageCount, s.Batch.Sequences = 1, task.MaxPages, 1<<10
+		},
+		"pages that slide": func(s *task.Text) {
+			s.Batch = inPages()
+			s.Slide = task.TextSlide{Method: "slide", First: "first", Dropped: "dropped", Keep: 7}
+		},
 		"half a slide": func(s *task.Text) { s.Slide.Method = "slide" },
 		"too few rows": func(s *task.Text) {
 			s.Slide = task.TextSlide{Method: "slide", First: "first", Dropped: "dropped", Keep: 20}
@@ -71,6 +89,12 @@ func TestValidateText(t *testing.T) {
 		err.Error() != want || diag.ExitCode(err) != 2 {
 		t.Errorf("%v; want %s", err, want)
 	}
+}
+
+// inPages returns the description of a batch whose state is in pages: 5 of them hold the context of the tiny model.
+func inPages() task.TextBatch {
+	return task.TextBatch{Method: "several", Count: "count", Sequences: 3, Move: "move", From: "from", To: "to",
+		Pages: "pages", PageCount: 8, Rows: 5}
 }
 
 // TestChosen checks which sampling parameters need no draw.

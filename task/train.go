@@ -24,8 +24,8 @@ const (
 	TrainSecond = "v."     // AdamW's mean of squared gradients
 )
 
-// Names of the inputs of a step besides the batch, each f32[]. Whoever runs it computes them, in float64, from the
-// hyperparameters and the number of the step, so that every schedule is possible with one program.
+// Names of the inputs of a step besides the batch, each f32[]. The caller computes them in float64 from the
+// hyperparameters and the number of the step, so one program allows every schedule.
 const (
 	TrainStepSize = "step_size"   // learning rate; for AdamW divided by 1-beta1^t, where t counts steps from 1
 	TrainDecay    = "decay"       // learning rate times weight decay; p -= decay*p

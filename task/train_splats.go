@@ -22,16 +22,16 @@ const (
 	TrainMSE    = "mse"    // f32[]: mean squared error of the pixels, with both images clamped to 0..1
 )
 
-// TrainGrowth is the state f32[Splats,2] of a scene that grows. For each splat, it has the sum over steps of the length
-// of the loss's gradient by its place in the image, whose sides are from -1 to 1, and the number of steps in which it
-// had a gradient.
+// TrainGrowth is the state f32[Splats,2] of a scene that grows. It has two numbers for each splat. The first is the
+// sum, over the steps so far, of the length of the gradient of the loss with respect to the splat's place in the image,
+// whose sides are from -1 to 1. The second is the number of steps in which the splat had a gradient.
 const TrainGrowth = "growth"
 
 // SplatUnused is the opacity, a logit, of a splat that the scene does not have. Splats below half of it are unused.
 const SplatUnused = -1e6
 
-// TrainRate begins the names of the inputs f32[] of a step that multiply the step size and the decay of one trained
-// value. Its name follows.
+// TrainRate and the name of a trained value are the name of an input f32[] of a step, which multiplies the step size
+// and the decay of this value.
 const TrainRate = "rate."
 
 // Names of the trained values of a scene. The values have the meaning of the PLY files of 3D Gaussian splatting.

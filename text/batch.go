@@ -16,7 +16,7 @@ func (t *spec) checkSequences(m *rlx.Model) error {
 	case t.Batch.Method == "":
 		return diag.New(diag.Usage, m.Path(), "was compiled for one sequence at a time").WithHint(
 			"compile it with rlxc --batch N")
-	case t.Batch.Sequence == "":
+	case t.Batch.Sequence == "" && t.Batch.Pages == "":
 		return diag.New(diag.Usage, m.Path(),
 			"was compiled by an rlxc whose batches have one set of parameters for all").WithHint("compile it again with rlxc --batch N")
 	}
@@ -50,17 +50,20 @@ type Batch struct {
 	slots     []batchSlot
 	prompts   []*BatchText // whose prompts are not computed yet, in the order of their turns
 	texts     []*BatchText // that get a token in each step
+	waiting   []*BatchText // for pages, in the order in which they joined
+	pages     *pages       // of the state; nil if each slot is a part of it
 	clock     int          // of uses
 	device    bool         // runs are on a device other than a processor
 }
 
-// A batchSlot is a sequence of the state.
+// A batchSlot is a sequence of the state. Without a text, one in pages has no tokens: they are in the tree of pages.
 type batchSlot struct {
 	seen  []int      // tokens in it
 	shown []shown    // images among them
 	pure  int        // of these, the first that prompts have brought
 	used  int        // when it was last taken
 	text  *BatchText // nil if no text has it
+	pages []int32    // of the text; it may have one more than its tokens take
 }
 
 // A BatchText is a text of a Batch.
@@ -74,6 +77,8 @@ type BatchText struct {
 	err     error
 	done    bool
 	flying  bool // a run is in progress that adds a token
+	number  int  // of texts that joined before
+	again   bool // it has given up its pages
 }
 
 // Done reports whether the text has ended.
@@ -129,6 +134,9 @@ func NewBatch(ctx context.Context, s *rlx.Session) (*Batch, error) {
 	}
 	n := t.Batch.Sequences
 	b.slots = make([]batchSlot, n)
+	if t.Batch.Pages != "" {
+		b.pages = newPages(t.Batch.PageCount, t.Batch.Rows)
+	}
 	return b, nil
 }
 
@@ -139,7 +147,7 @@ func (b *Batch) Close() error {
 }
 
 // Len returns the number of texts.
-func (b *Batch) Len() int { return len(b.prompts) + len(b.texts) }
+func (b *Batch) Len() int { return len(b.prompts) + len(b.texts) + len(b.waiting) }
 
 // Free returns the number of texts that may join.
 func (b *Batch) Free() int { return len(b.slots) - b.Len() }
@@ -180,6 +188,14 @@ func (b *Batch) Add(ctx context.Context, prompt []int, o Options) (*BatchText, e
 	if err := x.options.begin(b.spec, b.tokenizer); err != nil {
 		return nil, err
 	}
+	b.clock++
+	x.number = b.clock
+	if b.pages != nil {
+		x.slot = slices.IndexFunc(b.slots, func(s batchSlot) bool { return s.text == nil })
+		b.slots[x.slot].text = x
+		b.waiting = append(b.waiting, x)
+		return x, nil
+	}
 	x.slot = -1
 	from, shared := b.longest(prompt, images, -1)
 	if from >= 0 && b.slots[from].text == nil && len(b.slots[from].seen) < shared+b.spec.Batch.Rows/4 {
@@ -192,7 +208,6 @@ func (b *Batch) Add(ctx context.Context, prompt []int, o Options) (*BatchText, e
 			}
 		}
 	}
-	b.clock++
 	s := &b.slots[x.slot]
 	kept := 0
 	if from == x.slot {
@@ -208,7 +223,9 @@ func (b *Batch) Add(ctx context.Context, prompt []int, o Options) (*BatchText, e
 // reuse takes n tokens of the rest as computed.
 func (x *BatchText) reuse(n int) {
 	x.rest = x.rest[n:]
-	x.result.Cached += n
+	if !x.again {
+		x.result.Cached += n
+	}
 }
 
 // longest returns the slot, other than except, whose tokens have the longest beginning in common with a prompt. n is
@@ -269,6 +286,9 @@ func (b *Batch) leastShared() int { return min(b.spec.Batch.Rows, 16) }
 
 // share copies the beginning of a prompt that another sequence has computed.
 func (b *Batch) share(ctx context.Context, x *BatchText) error {
+	if b.pages != nil {
+		return b.sharePages(ctx, x)
+	}
 	s, t := &b.slots[x.slot], &b.spec.Batch
 	all := slices.Concat(s.seen, x.rest)
 	from, n := b.longest(all, x.images, x.slot)
@@ -311,6 +331,10 @@ func (b *Batch) Remove(x *BatchText) {
 func (b *Batch) leave(x *BatchText) {
 	same := func(y *BatchText) bool { return x == y }
 	b.prompts, b.texts = slices.DeleteFunc(b.prompts, same), slices.DeleteFunc(b.texts, same)
+	if b.pages != nil {
+		b.waiting = slices.DeleteFunc(b.waiting, same)
+		b.release(&b.slots[x.slot])
+	}
 	b.slots[x.slot].text = nil
 	x.result.Duration, x.done = time.Since(x.result.Start), true
 	x.result.Unfinished = x.options.guide.unfinished()

@@ -24,7 +24,10 @@ func (b *Batch) Step(ctx context.Context) error {
 	if err != nil { // nobody knows which tokens are in the state
 		b.drain()
 		for i := range b.slots {
-			b.slots[i].seen, b.slots[i].pure = nil, 0
+			b.slots[i].seen, b.slots[i].pure, b.slots[i].pages = nil, 0, nil
+		}
+		if b.pages != nil {
+			b.pages.reset()
 		}
 	}
 	return err
@@ -34,7 +37,8 @@ func (b *Batch) Step(ctx context.Context) error {
 func (b *Batch) step(ctx context.Context) error {
 	run, end := graceful(ctx)
 	defer end()
-	for budget := b.Budget; len(b.prompts) > 0; {
+	b.admit()
+	for budget, stalled := b.Budget, 0; stalled < len(b.prompts); {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -62,20 +66,29 @@ func (b *Batch) step(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		budget -= n * len(group)
+		group = b.withRoom(group, n)
+		if len(group) == 0 {
+			stalled++
+			if k := slices.Index(b.prompts, x); k >= 0 {
+				b.prompts = append(slices.Delete(b.prompts, k, k+1), x)
+			}
+			continue
+		}
+		budget, stalled = budget-n*len(group), 0
 		b.prompts = append(slices.DeleteFunc(b.prompts, func(x *BatchText) bool { return slices.Contains(group, x) }),
 			group...)
 		if err := b.advance(run, group, n); err != nil {
 			return err
 		}
 	}
+	texts := b.withRoom(slices.Clone(b.texts), 1)
 	switch {
-	case len(b.texts) == 0:
+	case len(texts) == 0:
 		return nil
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	}
-	return b.advance(run, slices.Clone(b.texts), 1)
+	return b.advance(run, texts, 1)
 }
 
 // piece returns the number of tokens of a prompt to compute next. Like a Generator, it ends a piece at each multiple of
@@ -84,6 +97,12 @@ func (b *Batch) step(ctx context.Context) error {
 func (b *Batch) piece(x *BatchText) int {
 	seen := len(b.slots[x.slot].seen)
 	left := min(len(x.rest), b.spec.Chunk-seen%b.spec.Chunk)
+	if b.Alike && x.again { // tokens that were chosen before are computed one by one again
+		if seen >= x.result.Prompt {
+			return 1
+		}
+		left = min(left, x.result.Prompt-seen)
+	}
 	if p, ok := x.image(seen); ok {
 		left = min(left, p.at-seen)
 	}
@@ -227,7 +246,16 @@ func (b *Batch) fill(r *batchRun, texts []*BatchText, n int) (logits bool) {
 	set(in.Seed, rlx.U32, tensor.Bytes(r.seed[:2*k]), k, 2)
 	set(in.Step, rlx.U32, tensor.Bytes(r.step[:2*k]), k, 2)
 	set(b.spec.Batch.Count, rlx.I32, tensor.Bytes(r.count[:k]), k)
-	set(b.spec.Batch.Sequence, rlx.I32, tensor.Bytes(r.sequence[:k]), k)
+	if b.pages == nil {
+		set(b.spec.Batch.Sequence, rlx.I32, tensor.Bytes(r.sequence[:k]), k)
+		return logits
+	}
+	each := b.spec.perSequence()
+	for i, x := range texts {
+		row := r.pages[i*each : (i+1)*each]
+		clear(row[copy(row, b.slots[x.slot].pages):])
+	}
+	set(b.spec.Batch.Pages, rlx.I32, tensor.Bytes(r.pages[:k*each]), k, each)
 	return logits
 }
 

@@ -19,10 +19,10 @@ const (
 	PoolCLS  Pooling = "cls"  // the first token, which many encoders call [CLS]
 )
 
-// EmbedOptions holds the options of Embed. The zero value is for the mean, as a vector of length 1.
+// EmbedOptions holds the options of Embed. The zero value means the mean over all tokens, scaled to length 1.
 type EmbedOptions struct {
 	Pooling Pooling // "" means PoolMean
-	Raw     bool    // leave the vector's length as it is
+	Raw     bool    // do not scale the vector to length 1
 }
 
 // Embed returns a vector for tokens, of length 1 unless o.Raw is set. It is made of the inputs of the last layer: their

@@ -15,6 +15,7 @@ type Facts struct {
 	End        []int    // ids that end a text
 	// texts that GenerateBatch continues in one run; 0 if the model was compiled for one sequence at a time
 	Sequences int
+	Pages     int // that texts of a Batch share; 0 if each has a part of the state to itself
 	Drafts    int // largest number for Generator.Draft; 0 if the model has no draft head
 
 	Tokenizer    bool // the artifact has a tokenizer; otherwise prompts are ids
@@ -44,7 +45,7 @@ func specOf(m *rlx.Model) (*spec, error) {
 
 func (t *spec) facts() Facts {
 	f := Facts{Vocabulary: t.Vocabulary, Context: t.most(), Sampling: Sampling(t.Sampling), End: t.End,
-		Sequences: t.sequences(),
+		Sequences: t.sequences(), Pages: max(0, t.Batch.PageCount-1),
 		Tokenizer: t.Tokenizer != "", ChatTemplate: t.ChatTemplate != "",
 		Images: t.takesImages()}
 	if t.Draft.Method != "" {
@@ -55,11 +56,13 @@ func (t *spec) facts() Facts {
 
 // sequences returns the number of texts of a Batch.
 func (t *spec) sequences() int {
-	if t.Batch.Sequence == "" {
+	if t.Batch.Sequence == "" && t.Batch.Pages == "" {
 		return 0
 	}
 	return t.Batch.Sequences
 }
+
+func (t *spec) perSequence() int { return (*task.Text)(t).PerSequence() }
 
 func (t *spec) takesImages() bool { return (*task.Text)(t).TakesImages() }
 

@@ -11,6 +11,7 @@ import (
 type batchRun struct {
 	textRun
 	count, sequence []int32
+	pages           []int32 // in rows, those of each sequence
 }
 
 // A flight is a run of a Batch. All devices do the runs of a session in the order in which they were queued. So what
@@ -44,7 +45,8 @@ func (b *Batch) prepare(texts []*BatchText, n int) *flight {
 		f.run = b.newRun()
 	}
 	rows := texts
-	if want := b.rows(len(texts)); want > len(texts) && len(b.texts) > 0 && texts[0].result.Tokens != nil {
+	adds := n == 1 && texts[0].result.Tokens != nil && len(b.slots[texts[0].slot].seen) >= texts[0].result.Prompt
+	if want := b.rows(len(texts)); want > len(texts) && adds {
 		rows = b.padded(slices.Clone(texts), want)
 	}
 	logits := b.fill(f.run, rows, n)
@@ -58,8 +60,13 @@ func (b *Batch) prepare(texts []*BatchText, n int) *flight {
 	}
 	for _, x := range texts {
 		s := &b.slots[x.slot]
-		if s.seen = append(s.seen, x.rest[:n]...); len(x.result.Tokens) == 0 && s.pure == len(s.seen)-n {
+		before := len(s.seen)
+		s.seen = append(s.seen, x.rest[:n]...)
+		if s.pure == before && (len(x.result.Tokens) == 0 || len(s.seen) <= x.result.Prompt) {
 			s.pure = len(s.seen)
+		}
+		if b.pages != nil {
+			b.keep(s, before/b.pages.rows, len(s.seen)/b.pages.rows*b.pages.rows)
 		}
 		x.rest = x.rest[n:]
 		x.flying = len(x.rest) == 0
@@ -71,6 +78,9 @@ func (b *Batch) newRun() *batchRun {
 	t, n := b.spec, len(b.slots)
 	r := &batchRun{count: make([]int32, n), sequence: make([]int32, n)}
 	r.prepare(t, n)
+	if b.pages != nil {
+		r.pages = make([]int32, n*t.perSequence())
+	}
 	r.request.Method, r.request.State = t.Batch.Method, b.state
 	delete(r.request.Inputs, t.Slide.Dropped)
 	return r
@@ -125,11 +135,16 @@ func (b *Batch) fly(ctx context.Context) error {
 // next returns the texts of the next run, and how many tokens it computes of each: a piece of a prompt, or one token of
 // as many texts as a device gets if all have equally many. After Budget tokens of prompts it is the turn of the texts.
 func (b *Batch) next(ctx context.Context) (texts []*BatchText, n int, err error) {
+	b.admit()
 	most := (len(b.texts) + b.lanes() - 1) / b.lanes()
 	for _, x := range b.texts {
 		if !x.flying && len(texts) < most {
 			texts = append(texts, x)
 		}
+	}
+	texts = b.withRoom(texts, 1)
+	if len(texts) == 0 {
+		texts = nil
 	}
 	for range len(b.prompts) {
 		if len(b.prompts) == 0 { // an image has ended the last text
@@ -153,12 +168,17 @@ func (b *Batch) next(ctx context.Context) (texts []*BatchText, n int, err error)
 			continue
 		}
 		n := b.piece(x)
+		if len(b.withRoom([]*BatchText{x}, n)) == 0 {
+			continue
+		}
 		b.spent += n
 		return []*BatchText{x}, n, nil
 	}
-	if texts != nil {
-		b.spent = 0
+	texts = slices.DeleteFunc(texts, func(x *BatchText) bool { return slices.Contains(b.waiting, x) })
+	if len(texts) == 0 {
+		return nil, 1, nil
 	}
+	b.spent = 0
 	return texts, 1, nil
 }
 

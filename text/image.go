@@ -70,8 +70,9 @@ func NewImage(m *rlx.Model, img image.Image) (*Image, error) {
 	return x, nil
 }
 
-// ImageMemory returns the memory in bytes that an Image takes at most, and its encoder to run, beside the original, for
-// rlx.Budget.Reserve. size is that of the original. The error is that of NewImage.
+// ImageMemory returns an upper bound, in bytes, for the memory of an Image and of a run of its encoder. Reserve it with
+// rlx.Budget.Reserve. size is the size of the original image, whose own memory is not included. The error is that of
+// NewImage.
 func ImageMemory(m *rlx.Model, size image.Point) (int64, error) {
 	t, err := imageSpec(m)
 	if err != nil {

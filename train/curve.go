@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// A Curve is the course of the loss.
+// A Curve holds the loss of each step of a training run, and its evaluations.
 type Curve struct {
 	Losses []float32    // of the steps
 	Eval   []Evaluation // of another text

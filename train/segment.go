@@ -16,7 +16,7 @@ import (
 // ErrMasks is a case of rlx.ErrUsage: an image has no mask or one of another size, or masks do not show objects.
 var ErrMasks error = code.TrainMasks
 
-// SegmentOptions say how to train a mask decoder.
+// SegmentOptions holds the options of NewSegment.
 type SegmentOptions struct {
 	Settings
 	// HoldOut keeps every image whose number, in the order of their names, is a multiple of it for evaluation, and

@@ -12,7 +12,7 @@ type Schedule string
 
 const (
 	Constant Schedule = "constant"
-	Linear   Schedule = "linear" // falls to 0 in a line
+	Linear   Schedule = "linear" // falls linearly to 0
 	Cosine   Schedule = "cosine" // falls to 0 like half a period of a cosine
 )
 
@@ -24,14 +24,14 @@ type Settings struct {
 	Steps        int      `json:"steps"` // for the schedule; Trainer.Step can go on
 	LearningRate float64  `json:"learning_rate"`
 	Schedule     Schedule `json:"schedule"` // after the warm-up
-	Warmup       int      `json:"warmup"`   // steps in which the rate grows in a line; the first then has 0
+	Warmup       int      `json:"warmup"`   // number of steps in which the rate grows linearly from 0
 	WeightDecay  float64  `json:"weight_decay"`
 	Clip         float64  `json:"clip"` // largest norm of all gradients together; 0 means no limit
 	Momentum     float64  `json:"momentum"`
 	Beta1        float64  `json:"beta1"`
 	Beta2        float64  `json:"beta2"`
 	Epsilon      float64  `json:"epsilon"`
-	Seed         uint64   `json:"seed"` // of the order of the text, and of random first values
+	Seed         uint64   `json:"seed"` // for the order of the text, and for random initial values
 }
 
 // Defaults returns settings for a number of steps: learning rate 3e-4, falling with a cosine after a tenth of the

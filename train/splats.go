@@ -27,7 +27,7 @@ import (
 // do not fit their cameras.
 var ErrViews error = code.Views
 
-// SplatOptions say how to fit a scene of Gaussian splats to images.
+// SplatOptions holds the options of NewSplats.
 type SplatOptions struct {
 	Settings
 	// Rates multiply the learning rate for each kind of value: position (in units of the scene's radius), scale,

@@ -34,7 +34,7 @@ var (
 	ErrAdapter error = code.Adapter
 )
 
-// Options say how to train.
+// Options holds the options of New.
 type Options struct {
 	Settings
 	// Scratch begins with random weights instead of the checkpoint's weights: matrices from a normal distribution of

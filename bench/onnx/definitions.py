@@ -1,7 +1,7 @@
 """definitions.py OPS TEXT [NODES DIR...]: writes what the definitions of ONNX ops say about inputs and attributes.
 
     python bench/onnx/definitions.py docs/onnx-ops.md models/onnx/definitions.txt \\
-        models/onnx/testdata/nodes.bin out/onnx-nodes out/onnx-contrib out/onnx-trees
+        models/onnx/testdata/nodes.bin out/onnx-nodes out/onnx-contrib out/onnx-trees models/onnx/testdata
 
 OPS names the ops; TEXT is for the import. The definitions are those of the packages onnx and onnxruntime (for
 com.microsoft). From DIRs, folders that nodes.py, contrib.py and trees.py write, NODES gets a few small models for each

@@ -3,8 +3,8 @@
     python bench/onnx/rows.py models/onnx/testdata
 
 writes dynamic_rows (ops along an axis of which the data decide how many rows are used), dynamic_parts (Slice and Split
-at positions that the data decide), dynamic_loops (Loop whose number of iterations is a size) and
-dynamic_branches (If).
+at positions that the data decide), dynamic_loops (Loop whose number of iterations is a size), dynamic_branches (If) and
+dynamic_expanded (GatherElements and ScatterElements with an index for each row).
 """
 
 import os, sys
@@ -193,6 +193,25 @@ def branches():
     return m
 
 
+def expanded():
+    """One index for each row, expanded to its elements: to all of a row, to some, and along another axis."""
+    m = Model(x=(TensorProto.FLOAT, ["n", 3]), i=(TensorProto.INT64, ["k"]), u=(TensorProto.FLOAT, ["k", 3]))
+    column = m.op("Unsqueeze", "i", m.const([1]))
+    whole = m.op("Expand", column, m.op("Shape", "u"))
+    some = m.op("Expand", column, m.const([1, 2]))
+    part = m.op("Slice", "u", m.const([0]), m.const([2]), m.const([1]))
+    for idx, updates in (whole, "u"), (some, part):
+        m.returns(m.op("GatherElements", "x", idx, axis=0))
+        for how in "add", "max":
+            m.returns(m.op("ScatterElements", "x", idx, updates, axis=0, reduction=how))
+    turned = m.op("Transpose", "x", perm=[1, 0])
+    across = m.op("Expand", m.op("Unsqueeze", "i", m.const([0])), m.const([3, 1]))
+    m.returns(m.op("GatherElements", turned, across, axis=1))
+    deep = m.op("Unsqueeze", "x", m.const([2]))
+    m.returns(m.op("GatherElements", deep, m.op("Unsqueeze", whole, m.const([2])), axis=0))
+    return m
+
+
 def main(out):
     rng = np.random.default_rng(7)
 
@@ -208,6 +227,10 @@ def main(out):
     for b, s in (4, 3), (7, 5), (1, 2):
         feeds.append({"x": x(b, s), "lens": rng.integers(0, s + 1, b)})
     loops().write(os.path.join(out, "dynamic_loops"), *feeds)
+    feeds = []
+    for n, k in (5, 4), (2, 9), (7, 1):
+        feeds.append({"x": x(n, 3), "i": rng.integers(-n, n, k), "u": x(k, 3)})
+    expanded().write(os.path.join(out, "dynamic_expanded"), *feeds)
 
 
 if __name__ == "__main__":

@@ -3,8 +3,8 @@
     python bench/onnx/trees.py models/onnx/testdata
 
 writes a folder ml_trees_* for each form: modes of the nodes, values that are missing, targets, and scores of classes.
-Left out is what ONNX Runtime does not compute as ONNX defines it: LOGISTIC of one target, and the label of two classes
-that both have weights.
+Left out is what ONNX Runtime does not compute as ONNX defines it: LOGISTIC of one target, the label of two classes that
+both have weights, sets with other numbers than integers, and post_transform of TreeEnsemble, where it swaps 1 and 2.
 """
 
 import os, sys
@@ -48,7 +48,7 @@ def write(path, op, outputs, attrs, x):
     node = helper.make_node(op, ["x"], [n for n, _ in outputs], domain="ai.onnx.ml", **attrs)
     given = [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", FEATURES])]
     g = helper.make_graph([node], "main", given, [helper.make_tensor_value_info(n, t, None) for n, t in outputs])
-    ids = [helper.make_opsetid("", 18), helper.make_opsetid("ai.onnx.ml", 3)]
+    ids = [helper.make_opsetid("", 18), helper.make_opsetid("ai.onnx.ml", 5 if op == "TreeEnsemble" else 3)]
     m = helper.make_model(g, opset_imports=ids, ir_version=8)
     s = ort.InferenceSession(m.SerializeToString(), providers=["CPUExecutionProvider"])
     os.makedirs(path, exist_ok=True)
@@ -59,6 +59,49 @@ def write(path, op, outputs, attrs, x):
         f.write(m.SerializeToString())
     with open(os.path.join(path, "tolerance"), "w") as f:
         f.write("largest 1e-4")
+
+
+def forest5(rng, count, limits, missing, member, targets):
+    """Returns the attributes of TreeEnsemble. With member, some nodes look a feature up in a set."""
+    a = {k: [] for k in "featureids splits modes truenodeids trueleafs falsenodeids falseleafs missing".split()}
+    roots, sets, leaves = [], [], 0
+    for _ in range(count):
+        roots.append(len(a["modes"]))
+        todo = [(None, 0)]
+        while todo:
+            parent, depth = todo.pop()
+            here = len(a["modes"])
+            if parent is not None:
+                name, node = parent
+                if depth == 5 or rng.random() < 0.3:
+                    a[name + "nodeids"][node], a[name + "leafs"][node] = leaves, 1
+                    leaves += 1
+                    continue
+                a[name + "nodeids"][node] = here
+            in_set = member and rng.random() < 0.4
+            a["modes"].append(6 if in_set else int(rng.integers(6)))
+            a["splits"].append(0.0 if in_set else float(rng.choice(limits)))
+            a["featureids"].append(int(rng.integers(FEATURES)))
+            a["missing"].append(int(missing and rng.random() < 0.5))
+            for k in ["truenodeids", "trueleafs", "falsenodeids", "falseleafs"]:
+                a[k].append(0)
+            if in_set:
+                sets += [*rng.choice(limits, rng.integers(1, 4), replace=False), np.nan]
+            todo += [(("false", here), depth + 1), (("true", here), depth + 1)]
+
+    def tensor(name, t, values):
+        return helper.make_tensor(name, t, [len(values)], values)
+
+    attrs = {"nodes_" + k: v for k, v in a.items() if k not in ("missing", "splits", "modes")}
+    attrs["nodes_splits"] = tensor("splits", TensorProto.FLOAT, a["splits"])
+    attrs["nodes_modes"] = tensor("modes", TensorProto.UINT8, a["modes"])
+    attrs["leaf_weights"] = tensor("weights", TensorProto.FLOAT, [float(v) for v in rng.standard_normal(leaves)])
+    attrs["leaf_targetids"] = [int(v) for v in rng.integers(targets, size=leaves)]
+    if missing:
+        attrs["nodes_missing_value_tracks_true"] = a["missing"]
+    if sets:
+        attrs["membership_values"] = tensor("members", TensorProto.FLOAT, sets)
+    return dict(attrs, tree_roots=roots, n_targets=targets)
 
 
 def main(out):
@@ -111,6 +154,29 @@ def main(out):
         )
         outputs = [("label", TensorProto.INT64), ("scores", TensorProto.FLOAT)]
         write(os.path.join(out, "ml_trees_class_" + name), "TreeEnsembleClassifier", outputs, attrs, x)
+
+    integers = rng.choice(whole, x.shape)
+    for how in ["MIN", "MAX"]:  # each leaf gives something for one of three targets
+        attrs, leaves = forest(rng, 4, ["BRANCH_LEQ"], whole, False)
+        attrs.update(
+            target_treeids=[t for t, _ in leaves],
+            target_nodeids=[n for _, n in leaves],
+            target_ids=[int(v) for v in rng.integers(3, size=len(leaves))],
+            target_weights=[float(v) for v in rng.standard_normal(len(leaves))],
+            n_targets=3,
+            aggregate_function=how,
+        )
+        path = os.path.join(out, "ml_trees_some_" + how.lower())
+        write(path, "TreeEnsembleRegressor", [("y", TensorProto.FLOAT)], attrs, x)
+    for name, data, missing, member, targets, extra in [
+        ("plain", x, False, False, 2, {}),
+        ("missing", gaps, True, False, 3, {}),
+        ("member", integers, False, True, 2, {}),
+        ("least", integers, False, True, 2, dict(aggregate_function=2)),
+        ("mean", x, False, False, 3, dict(aggregate_function=0)),
+    ]:
+        attrs = dict(forest5(rng, 5, whole, missing, member, targets), **extra)
+        write(os.path.join(out, "ml_trees5_" + name), "TreeEnsemble", [("y", TensorProto.FLOAT)], attrs, data)
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ type compileFlags struct {
 	seed                                    uint64
 	check                                   bool
 	dtype, quantize, activations            cli.Choice
-	batch, context, lora, stages            int
+	batch, cache, context, lora, stages     int
 	targets, fallbacks, precisions          []string
 	train                                   compile.TrainOptions
 	set, dump, sizes, values, mutable, ops  cli.List
@@ -85,6 +85,9 @@ func compileCommand() *cli.Command {
 			fs.IntVar(
 				&f.batch, "batch", 0,
 				"`N` language models: sequences that one run can continue; SAM: images that encode_batch takes (default 1)")
+			fs.IntVar(
+				&f.cache, "cache", 0,
+				"`TOKENS` language models with --batch, for cpu: how many tokens the caches of all sequences hold together, in pages that sequences share (default: --context for each sequence)")
 			fs.IntVar(&f.context, "context", 0,
 				"`TOKENS` language models: how many tokens the caches hold (default what the model was made for, at most 4096)")
 			fs.IntVar(&f.lora, "lora", 0,
@@ -166,7 +169,7 @@ func compileCommand() *cli.Command {
 						return cli.Usagef("--"+name, "does not go with --gaps, which compiles nothing")
 					}
 				}
-				for _, name := range []string{"batch", "context", "lora", "stages", "train-batch", "train-tokens"} {
+				for _, name := range []string{"batch", "cache", "context", "lora", "stages", "train-batch", "train-tokens"} {
 					if n, _ := fs.GetInt(name); fs.Lookup(name).Changed && n < 1 {
 						return cli.Usagef("--"+name, "is %d; allowed are 1 and more", n).WithHint(
 							"without the flag, the default applies")
@@ -190,7 +193,7 @@ func phases() []string { return append([]string{"in"}, pass.Names()...) }
 // line.
 func (f *compileFlags) options(given func(flag string) bool) (compile.Options, error) {
 	o := compile.Options{
-		Config: f.config, Set: f.set.Values, Batch: f.batch, Context: f.context, LoRA: f.lora, Train: f.train,
+		Config: f.config, Set: f.set.Values, Batch: f.batch, Cache: f.cache, Context: f.context, LoRA: f.lora, Train: f.train,
 		Weights: f.weights, Seed: f.seed,
 		Ops:     f.ops.Values,
 		Targets: f.targets, Fallbacks: f.fallbacks, Stages: f.stages, Precisions: f.precisions,

@@ -194,7 +194,7 @@ func (f *apiFlags) secure(l net.Listener) (net.Listener, string, error) {
 // engineOf returns the engine of a language model, and the method that it runs.
 func (f *apiFlags) engineOf(s *session, t *task.Text, label string) (*openai.Engine, *rlx.Method, error) {
 	name := t.Method
-	if t.Batch.Sequence != "" {
+	if t.Batch.Sequence != "" || t.Batch.Pages != "" {
 		name = t.Batch.Method
 	} else if f.alike {
 		return nil, nil, cli.Usagef("--reproducible",

@@ -12,11 +12,13 @@ import (
 
 	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/custom"
+	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/pass"
 	"github.com/rlx-go/rlx/core/plan"
 	"github.com/rlx-go/rlx/core/program"
 	"github.com/rlx-go/rlx/core/sched"
+	"github.com/rlx-go/rlx/core/target"
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
@@ -52,6 +54,9 @@ type Options struct {
 	Unroll      int // see pass.Options
 	// Custom has the definitions of ops whose patterns are looked for in the methods; may be nil.
 	Custom *custom.Library
+	// Native, if not nil, reports whether a target must have a kernel for a node of a method, because the node's expansion
+	// would be far too slow. A target without one cannot run the method.
+	Native func(n *ir.Node) bool
 	// Memory, if not nil, is asked before constants are computed; see pass.Memory.
 	Memory pass.Memory
 }
@@ -227,7 +232,11 @@ func prepareAll(methods []*ir.Graph, o Options, options func(method int) pass.Op
 			if o.Dump != nil {
 				dump = func(of, phase string, at *ir.Graph) { o.Dump(g.Name, of, phase, at) }
 			}
-			j, err := prepare(g, t, o.Fallbacks, divisions[k][i], options(i), dump)
+			err := o.checkNative(g, t)
+			var j job
+			if err == nil {
+				j, err = prepare(g, t, o.Fallbacks, divisions[k][i], options(i), dump)
+			}
 			if err != nil {
 				if err := leave(t, fmt.Errorf("%s for %s: %w", g.Name, t.Name, err)); err != nil {
 					return nil, nil, err
@@ -239,6 +248,19 @@ func prepareAll(methods []*ir.Graph, o Options, options func(method int) pass.Op
 		}
 	}
 	return slices.DeleteFunc(jobs, func(j job) bool { return out[j.target.Name] }), left, nil
+}
+
+// checkNative checks that a target has a kernel for each node of a method that must have one.
+func (o Options) checkNative(g *ir.Graph, t Target) error {
+	for _, n := range g.Nodes {
+		if o.Native == nil || !o.Native(n) {
+			continue
+		}
+		if how, why := t.Takes.Takes(n); how != target.Native {
+			return diag.New(code.Untaken, n.OpName(), "target %s has no kernel for it on %s: %s", t.Name, pass.Types(n), why)
+		}
+	}
+	return nil
 }
 
 // reading notes the params whose values the compiler reads, because it computes constants from them.

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 
+	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/compile"
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
@@ -64,6 +66,33 @@ func stopsAnywhere(t *testing.T, methods []*ir.Graph, leftOut int) {
 		if shared := len(pass.Names()); graphs > at+shared {
 			t.Errorf("cancelled at graph %d, went on to %d", at, graphs)
 		}
+	}
+}
+
+// TestNative checks that a target without a kernel for a node that must have one is left out, although it can run the
+// node's expansion, and that this is an error if no target has one.
+func TestNative(t *testing.T) {
+	g := ir.NewGraph("f")
+	in := func(name string, shape ...int64) *ir.Node { return op.Input(g, name, ir.TypeOf(dtype.F32, shape...)) }
+	pages := op.Input(g, "pages", ir.TypeOf(dtype.I32, 2, 3))
+	k := in("k", 5, 4, 8)
+	g.Return("y", op.Attention(in("q", 2, 1, 8), k, k, op.AttentionOperands{Pages: pages},
+		op.AttentionAttrs{Heads: 1, Layout: op.BSE}))
+	o := compile.Options{Targets: compile.Defaults(), LeaveOut: true,
+		Layout: func([]compile.Weight) (int64, error) { return 0, nil }}
+	for _, native := range []bool{false, true} {
+		if native {
+			o.Native = func(n *ir.Node) bool { return n.Is(op.AttentionDef) }
+		}
+		r, err := compile.Compile(t.Context(), []*ir.Graph{g}, o)
+		if err != nil || (len(r.LeftOut) == 1 && r.LeftOut[0].Target == "wgpu") != native {
+			t.Errorf("native %v: left out are %v, error %v", native, r.LeftOut, err)
+		}
+	}
+	o.LeaveOut = false
+	if _, err := compile.Compile(t.Context(), []*ir.Graph{g}, o); !errors.Is(err, code.Untaken) ||
+		!strings.Contains(err.Error(), "target wgpu has no kernel for it") {
+		t.Errorf("for all targets: %v", err)
 	}
 }
 

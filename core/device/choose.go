@@ -2,13 +2,11 @@ package device
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/program"
-	"github.com/rlx-go/rlx/core/target"
 )
 
 // splitTarget splits a target such as "cpu:x86-64-v4" into the backend and the processor level. The level is empty for
@@ -115,14 +113,7 @@ func BackendOf(target string) string {
 
 // Lacks describes the first node of a program that the backend does not run, and why. It returns "" if the backend runs
 // all.
-func (i Info) Lacks(p *program.Program) string {
-	for _, n := range p.Graph.Nodes {
-		if how, why := i.Target.Takes(n); how == target.No {
-			return fmt.Sprintf("%s: %s", n.Label(), why)
-		}
-	}
-	return ""
-}
+func (i Info) Lacks(p *program.Program) string { return i.Target.Lacks(p.Graph) }
 
 // CheckLevel returns ErrLevel if there are programs for this backend and all of them require a higher level than the
 // processor has.

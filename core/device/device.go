@@ -65,7 +65,7 @@ const DefaultPrecision = "f32"
 // Precisions returns all values that Load.Precision may have.
 func Precisions() []string { return append(UsualPrecisions(), "tf32") }
 
-// UsualPrecisions are those that a run of an artifact may choose if its compiler was not told others.
+// UsualPrecisions returns the precisions that a run may choose, unless the compiler was given others for the artifact.
 func UsualPrecisions() []string { return []string{DefaultPrecision, "bf16", "f16"} }
 
 // Device is one device of a backend.
@@ -178,9 +178,9 @@ type Step struct {
 	FLOPs *int64 // arithmetic of the iterations of a loop that ran; nil means the number of the op's definition
 }
 
-// StepError returns the error of a step that refuses the values of its operands, or fails otherwise. It names the op,
-// by its subject, and only there: err is an error of a kernel, which does not name it, or of ir.OpDef.Eval, whose name
-// for it is dropped. The error wraps an AtNode.
+// StepError returns the error of a step that refused the values of its operands or failed in another way. Its subject
+// is the op. err comes from a kernel, which does not name the op, or from ir.OpDef.Eval, which does; StepError drops
+// that name, so the message has it once. The error wraps an AtNode.
 func StepError(code diag.Code, n *ir.Node, err error) *diag.Error {
 	var reference *ir.EvalError
 	if errors.As(err, &reference) && reference.Op == n.OpName() {

@@ -40,7 +40,7 @@ type WeightSetter interface {
 	SetWeights(ctx context.Context, w NewWeights) error
 }
 
-// Reading returns, for each node of a program, whether it is one of some params or a view of one.
+// Reading reports, for each node of a program, whether it is one of the given params or a view of one.
 func Reading(p *program.Program, params []int) []bool {
 	out := make([]bool, len(p.Graph.Nodes))
 	for _, id := range params {

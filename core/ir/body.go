@@ -25,10 +25,10 @@ import (
 // that has the node, and its params are found by name among the weights of the model, like those of any graph. A body
 // has no states. Nodes share bodies, so a body is not changed once an attribute refers to it.
 
-// MaxNesting is the largest depth to which bodies may have bodies: in a graph of depth 1, no body has a body. A chain
-// of that many alternatives (else if) nests as deep. MaxNesting bounds the recursion of code that follows bodies, above
-// all of the verifier and of the runner of loops. The parser and the verifier limit the size of all bodies together;
-// they count a body once for each attribute that refers to it.
+// MaxNesting is the largest depth to which bodies may be nested. In a graph of depth 1, no body contains another one. A
+// chain of "else if" needs a level for each alternative. MaxNesting bounds the recursion of code that follows bodies,
+// above all of the verifier and of the runner of loops. The parser and the verifier limit the size of all bodies
+// together; they count a body once for each attribute that refers to it.
 const MaxNesting = 16
 
 var graphType = reflect.TypeFor[*Graph]()

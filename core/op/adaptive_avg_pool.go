@@ -13,6 +13,15 @@ type AdaptiveAvgPoolAttrs struct {
 	Layout string `attr:"layout"` // layout of x and the result: ncw or nwc, nchw or nhwc, ncdhw or ndhwc
 }
 
+// ImageLayout implements ImageAttrs.
+func (a AdaptiveAvgPoolAttrs) ImageLayout() string { return a.Layout }
+
+// WithImageLayout implements ImageAttrs.
+func (a AdaptiveAvgPoolAttrs) WithImageLayout(layout string) ImageAttrs {
+	a.Layout = layout
+	return a
+}
+
 // Geometry returns the layout of x and the result.
 func (a AdaptiveAvgPoolAttrs) Geometry() (g Geometry, err error) {
 	if err := g.setLayout(a.Layout, len(a.Output)); err != nil {

@@ -32,6 +32,7 @@ const (
 	AttentionKVLen               // number of keys
 	AttentionSinks               // logit of each head's sink
 	AttentionSequence            // batch element of k and v that each batch element of q reads
+	AttentionPages               // batch elements of k and v that hold the keys of each batch element of q
 )
 
 // AttentionAttrs are the attributes of attention.
@@ -65,7 +66,7 @@ type AttentionShape struct {
 }
 
 // AttentionOperands are the optional operands of an attention. Any of them may be nil.
-type AttentionOperands struct{ Mask, Position, KVLen, Sinks, Sequence *ir.Node }
+type AttentionOperands struct{ Mask, Position, KVLen, Sinks, Sequence, Pages *ir.Node }
 
 // AttentionDef defines scaled dot-product attention.
 var AttentionDef = ir.Define(ir.Def[AttentionAttrs]{
@@ -80,14 +81,16 @@ var AttentionDef = ir.Define(ir.Def[AttentionAttrs]{
 		"from run to run; keys after the last query's position may be stale rows of a cache. kv_len: i32[] or i32[B], how many keys there are; those after them " +
 		"do not exist, for the default position either. A number outside 0 to Sk is a run error. sinks: one logit per head, of q's type, which takes part in the softmax as a key without a value " +
 		"does (gpt-oss). packed: q, k and v are rows [B,S,W] of which heads*head_dim elements from packed[0] on, for k and v kv_heads*head_dim from packed[1] and packed[2] on, are read: " +
-		"they may be the same product. sequence: i32[B], the batch element of k and v that each batch element of q reads, in place of its own number; one that they do not have is a run error. Scores need not be stored. " +
+		"they may be the same product. sequence: i32[B], the batch element of k and v that each batch element of q reads, in place of its own number; one that they do not have is a run error. " +
+		"pages, not with sequence: i32[B,P], for each batch element of q the P batch elements of k and v whose keys it reads, one after the other. So k and v are a pool of pages, of S_k keys each, and there are Sk = P*S_k keys; several elements may share pages. A page that k does not have is a run error. Scores need not be stored. " +
 		"A score s is rounded in f32, which changes p by up to |s|*6e-8 of itself; beyond scores of about 50 that exceeds the tolerance.",
-	Operands: "q, k, v, mask?, position?, kv_len?, sinks?, sequence?",
-	Checked:  []ir.Checked{{Operand: AttentionKVLen, Safe: 0}, {Operand: AttentionSequence, Safe: 0}},
-	Infer:    func(s ir.Sig[AttentionAttrs]) (ir.Type, error) { return inferAttention(s) },
-	Eval:     evalAttention,
+	Operands: "q, k, v, mask?, position?, kv_len?, sinks?, sequence?, pages?",
+	Checked: []ir.Checked{{Operand: AttentionKVLen, Safe: 0}, {Operand: AttentionSequence, Safe: 0},
+		{Operand: AttentionPages, Safe: 0}},
+	Infer: func(s ir.Sig[AttentionAttrs]) (ir.Type, error) { return inferAttention(s) },
+	Eval:  evalAttention,
 	Memory: func(s ir.Sig[AttentionAttrs], _ ir.Type) int64 {
-		shape, err := s.Attrs.Sizes(s.In[0], s.In[1], s.In[2])
+		shape, err := s.Attrs.SizesOf(s.In)
 		if err != nil {
 			panic("BUG: op: " + err.Error()) // Infer has checked the types
 		}
@@ -108,7 +111,7 @@ func Attention(q, k, v *ir.Node, o AttentionOperands, attrs AttentionAttrs) *ir.
 	if attrs.Mask == "" {
 		attrs.Mask = MaskNone
 	}
-	return q.Graph.Add(AttentionDef, attrs, q, k, v, o.Mask, o.Position, o.KVLen, o.Sinks, o.Sequence)
+	return q.Graph.Add(AttentionDef, attrs, q, k, v, o.Mask, o.Position, o.KVLen, o.Sinks, o.Sequence, o.Pages)
 }
 
 // EffectiveScale returns the factor of q·k.
@@ -142,6 +145,18 @@ type AttentionGeometry struct {
 	// Mask has the distances in the mask, in elements, between batches, heads, queries and keys. A distance is 0 if the
 	// mask is the same for all.
 	Mask [4]int
+	// Page is the number of keys of a page, with the operand pages: K.Batch and V.Batch are the distances between
+	// pages. 0 without pages.
+	Page int
+}
+
+// InPages makes g the geometry of an attention with the operand pages, which has so many for each batch element.
+func (g *AttentionGeometry) InPages(a AttentionAttrs, pages int) {
+	g.Page = g.Sk
+	g.Sk *= pages
+	if !a.UseQOffset {
+		g.QOffset = g.Sk - g.Sq
+	}
 }
 
 // positional reports whether the mask compares the positions of queries and keys.
@@ -221,6 +236,17 @@ func Element[T int32 | int64](sequence []T, b, have int) (int, error) {
 	return int(sequence[b]), nil
 }
 
+// CheckPages checks the values of the operand pages, so many for each batch element, against the number of batch
+// elements of k.
+func CheckPages[T int32 | int64](pages []T, each, have int) error {
+	for i, p := range pages {
+		if p < 0 || int64(p) >= int64(have) {
+			return fmt.Errorf("page %d, number %d of batch element %d, is out of range 0 to %d", p, i%each, i/each, have-1)
+		}
+	}
+	return nil
+}
+
 // symbolicOffset returns AttentionGeometry.QOffset for sizes with symbols. ok is false if no dim is equal to it.
 func (a AttentionAttrs) symbolicOffset(s AttentionShape) (offset ir.Dim, ok bool) {
 	if a.UseQOffset {
@@ -240,8 +266,30 @@ func maskShape[D any](shape []D, one D) [4]D {
 	return [4]D(shape)
 }
 
-// Sizes returns the sizes of an attention from the types of q, k and v.
+// Sizes returns the sizes of an attention without the operand pages from the types of q, k and v.
 func (a AttentionAttrs) Sizes(q, k, v ir.Type) (AttentionShape, error) {
+	return a.sizes(q, k, v, false)
+}
+
+// SizesOf returns the sizes of an attention from the types of its operands. The operand pages must have two axes.
+func (a AttentionAttrs) SizesOf(in []ir.Type) (AttentionShape, error) {
+	pages := ir.Type{}
+	if len(in) > AttentionPages {
+		pages = in[AttentionPages]
+	}
+	s, err := a.sizes(in[0], in[1], in[2], pages.Present())
+	if err != nil || !pages.Present() {
+		return s, err
+	}
+	keys, ok := pages.Shape[1].Mul(s.Sk)
+	if !ok {
+		return s, fmt.Errorf("k is %v and pages %v; their number of keys is not a size", in[1], pages)
+	}
+	s.Sk = keys
+	return s, nil
+}
+
+func (a AttentionAttrs) sizes(q, k, v ir.Type, paged bool) (AttentionShape, error) {
 	s := AttentionShape{H: int64(a.Heads), HKV: int64(a.kvHeads())}
 	if a.Heads < 1 || a.KVHeads < 0 || s.H%s.HKV != 0 || s.H > 1<<20 {
 		return s, fmt.Errorf("heads is %d and kv_heads %d; want heads of 1 or more and kv_heads that divides them",
@@ -278,7 +326,7 @@ func (a AttentionAttrs) Sizes(q, k, v ir.Type) (AttentionShape, error) {
 			return s, ir.Differ(pair[0], pair[1], want, q, k, v)
 		}
 	}
-	if b := k.Shape[0]; b != s.B && (!b.IsStatic() || s.B.IsStatic() && s.B.Const > b.Const) {
+	if b := k.Shape[0]; !paged && b != s.B && (!b.IsStatic() || s.B.IsStatic() && s.B.Const > b.Const) {
 		return s, ir.Differ(b, s.B, want, q, k, v)
 	}
 	if !dims[0].IsStatic() || !dims[2].IsStatic() || s.D < 1 || s.DV < 1 {
@@ -331,7 +379,7 @@ func inferAttention(sig ir.Sig[AttentionAttrs]) (ir.Type, error) {
 	if err != nil {
 		return ir.Type{}, err
 	}
-	if b := in[1].Shape[0]; b != s.B {
+	if b := in[1].Shape[0]; b != s.B && !in[AttentionPages].Present() {
 		if _, most := sig.Syms.Bounds(s.B); most > b.Const {
 			return ir.Type{}, fmt.Errorf("q is %v, up to %d on axis 0, and k %v, which has fewer", in[0], most, in[1])
 		}
@@ -357,7 +405,10 @@ func checkAttention(a AttentionAttrs, in []ir.Type) (s AttentionShape, err error
 	if err := weightDType(q, k); err != nil {
 		return s, fmt.Errorf("q is %v and k %v; want equal float types, or f32 with f16 or bf16", q, k)
 	}
-	if s, err = a.Sizes(q, k, v); err != nil {
+	if err := checkPages(q, in[AttentionSequence], in[AttentionPages]); err != nil {
+		return s, err
+	}
+	if s, err = a.SizesOf(in); err != nil {
 		return s, err
 	}
 	if err := a.checkMasking(); err != nil {
@@ -386,6 +437,22 @@ func checkAttention(a AttentionAttrs, in []ir.Type) (s AttentionShape, err error
 		return s, checkMask(a, in[AttentionMask], q.DType, s)
 	}
 	return s, nil
+}
+
+// checkPages checks the type of the operand pages.
+func checkPages(q, sequence, pages ir.Type) error {
+	switch {
+	case !pages.Present() || q.Rank() == 0:
+		return nil
+	case sequence.Present():
+		return fmt.Errorf("has the operands sequence and pages; want one of them")
+	case pages.DType != dtype.I32 || pages.Rank() != 2:
+		return fmt.Errorf("pages is %v; want i32[B,P], the pages of each of %v batch elements", pages, q.Shape[0])
+	case pages.Shape[0] != q.Shape[0]:
+		return ir.Differ(pages.Shape[0], q.Shape[0], "pages is %v; want i32[%v,P], a row for each batch element of q",
+			pages, q.Shape[0])
+	}
+	return nil
 }
 
 // masked reports whether the kind of mask takes an operand.
@@ -468,7 +535,7 @@ func checkMask(a AttentionAttrs, m ir.Type, d dtype.DType, s AttentionShape) err
 }
 
 func attentionFLOPs(a AttentionAttrs, in []ir.Type, _ ir.Type) int64 {
-	s, err := a.Sizes(in[0], in[1], in[2])
+	s, err := a.SizesOf(in)
 	if err != nil {
 		return 0
 	}

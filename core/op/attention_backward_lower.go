@@ -2,6 +2,7 @@ package op
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/rlx-go/rlx/core/ir"
 )
@@ -84,15 +85,16 @@ func (a AttentionAttrs) lowerBackward(g *ir.Graph, in []*ir.Node, dy *ir.Node, s
 
 var _ = ir.Gradient(AttentionDef, func(n *ir.Node, dy []*ir.Node) ([]*ir.Node, error) {
 	a := n.Attrs.(AttentionAttrs)
-	s, err := a.Sizes(n.In[0].Type, n.In[1].Type, n.In[2].Type)
+	s, err := a.SizesOf(n.InTypes())
 	if err != nil {
 		return nil, err
 	}
-	if n.In[1].Type.Shape[0] != s.B && !s.B.IsStatic() {
+	pages := n.In[AttentionPages]
+	if pages == nil && n.In[1].Type.Shape[0] != s.B && !s.B.IsStatic() {
 		return nil, fmt.Errorf("q is %v and k %v, a cache with room for more sequences; its gradient needs a static batch",
 			n.In[0].Type, n.In[1].Type)
 	}
-	in := firstBatches(n.In, s.B)
+	in := a.firstBatches(n.In, s)
 	packed := a.Packed
 	if len(packed) > 0 {
 		in = a.unpacked(in, s)
@@ -111,9 +113,12 @@ var _ = ir.Gradient(AttentionDef, func(n *ir.Node, dy []*ir.Node) ([]*ir.Node, e
 		if len(packed) > 0 {
 			dx[i] = padTo(dx[i], n.In[i].Type.Shape, 2, packed[i])
 		}
-		if sequence := n.In[AttentionSequence]; sequence != nil && i > 0 {
+		switch sequence := n.In[AttentionSequence]; {
+		case i > 0 && pages != nil:
+			dx[i] = a.addPages(dx[i], pages, n.In[i].Type.Shape)
+		case i > 0 && sequence != nil:
 			dx[i] = ScatterAdd(dx[i], sequence, n.In[i].Type.Shape[0])
-		} else {
+		default:
 			dx[i] = padTo(dx[i], n.In[i].Type.Shape, 0, 0)
 		}
 	}
@@ -126,6 +131,21 @@ var _ = ir.Gradient(AttentionDef, func(n *ir.Node, dy []*ir.Node) ([]*ir.Node, e
 	}
 	return narrowed(dx, n.In), nil
 })
+
+// addPages adds the gradient of the result of gatherPages to the pages of which it was made. shape is theirs.
+func (a AttentionAttrs) addPages(dy, pages *ir.Node, shape ir.Shape) *ir.Node {
+	p := pages.Type.Shape
+	all, ok := p.Numel()
+	if !ok {
+		panic("BUG: op: the number of pages is no size")
+	}
+	if a.Layout == BHSD {
+		dy = Transpose(Reshape(dy, ir.Shape{p[0], shape[1], p[1], shape[2], shape[3]}), 0, 2, 1, 3, 4)
+	}
+	each := slices.Clone(shape)
+	each[0] = all
+	return ScatterAdd(Reshape(dy, each), Reshape(pages, ir.Shape{all}), shape[0])
+}
 
 // padTo returns x with zeros before and after it on an axis, so that it has the size that shape has there and begins at
 // start.

@@ -40,6 +40,13 @@ func attentionCases() []ir.Case[AttentionAttrs] {
 		x.Fill = append(x.Fill, ir.Range{}, ir.Range{}, ir.Range{Lo: 0, Hi: float64(k.Shape[0].Const - 1)})
 		return x
 	}
+	// pages, so many for each element, and the position, from lo to hi; k is v, too
+	in := func(pages int64, lo, hi float64, a AttentionAttrs, q, k, position ir.Type) ir.Case[AttentionAttrs] {
+		x := at(lo, hi, a, q, k, k, position)
+		x.In = append(x.In, none, none, none, i32(q.Shape[0].Const, pages))
+		x.Fill = append(x.Fill, ir.Range{}, ir.Range{}, ir.Range{}, ir.Range{Lo: 0, Hi: float64(k.Shape[0].Const - 1)})
+		return x
+	}
 	q, k := f32(2, 5, 12), f32(2, 7, 12)
 	g := f32(2, 7, 6)
 	return []ir.Case[AttentionAttrs]{
@@ -104,6 +111,23 @@ func attentionCases() []ir.Case[AttentionAttrs] {
 		of(500, 1300, AttentionAttrs{Heads: 2, KVHeads: 1, Layout: BSE, Mask: MaskCausal}, f32(2, 2, 32),
 			bf16(3, 1200, 16), i32(2)),
 		of(0, 40, AttentionAttrs{Heads: 1, Layout: BSE, Mask: MaskCausal}, f32(0, 1, 8), f32(3, 9, 8), i32(0)),
+		// Caches in pages.
+		in(3, 0, 20, AttentionAttrs{Heads: 4, KVHeads: 2, Layout: BSE, Mask: MaskCausal}, f32(3, 1, 64), f32(5, 7, 32),
+			i32(3)),
+		in(9, 500, 575, AttentionAttrs{Heads: 2, KVHeads: 1, Layout: BSE, Mask: MaskCausal}, f32(2, 2, 32),
+			f32(12, 64, 16), i32(2)),
+		in(5, 100, 170, AttentionAttrs{Heads: 2, Layout: BSE, Mask: MaskSliding, Window: 45}, f32(2, 33, 32),
+			f32(4, 32, 32), i32(2)),
+		in(2, 0, 250, AttentionAttrs{Heads: 2, KVHeads: 1, Layout: BSE, Mask: MaskCausal, Softcap: 3}, f32(1, 70, 64),
+			bf16(3, 128, 32), i32()),
+		in(11, 20, 30, AttentionAttrs{Heads: 4, KVHeads: 2, Layout: BHSD, Mask: MaskCausal}, f32(2, 4, 3, 8),
+			f32(3, 2, 3, 8), i32()),
+		in(4, 2, 9, AttentionAttrs{Heads: 2, Layout: BSHD, Mask: MaskCausal}, f32(2, 9, 2, 16), f32(1, 5, 2, 16),
+			i32(2)),
+		in(2, 2, 9, AttentionAttrs{Heads: 1, Layout: BSE, Mask: MaskCausal, Packed: []int{0, 4, 8}, HeadDim: 4},
+			f32(2, 2, 12), f32(3, 5, 12), i32(2)),
+		in(0, 2, 9, AttentionAttrs{Heads: 1, Layout: BSE, Mask: MaskCausal}, f32(2, 2, 8), f32(3, 5, 8), i32(2)),
+		in(2, 0, 9, AttentionAttrs{Heads: 1, Layout: BSE, Mask: MaskCausal}, f32(0, 1, 8), f32(3, 9, 8), i32(0)),
 		// Sinks.
 		c(AttentionAttrs{Heads: 4, KVHeads: 2, Layout: BSE}, q, g, g, none, none, none, f32(4)),
 		more(-2, 7, AttentionAttrs{Heads: 3, Layout: BSE, Mask: MaskCausal}, q, k, k, none, i32(2), none, f32(3)),

@@ -12,7 +12,7 @@ type attentionRows struct {
 	g               AttentionGeometry
 	q, k, v, mask   *tensor.Array // mask may be nil
 	position, kvLen []int64
-	sequence        []int64
+	sequence, pages []int64
 	sinks           []float64
 	scale           float64
 	scores          []float64
@@ -39,13 +39,23 @@ func newAttentionRows(a AttentionAttrs, in []*tensor.Array) *attentionRows {
 		r.sequence = in[AttentionSequence].Ints
 	}
 	r.g = a.Geometry(r.q.Shape, r.k.Shape, r.v.Shape, shape)
+	if len(in) > AttentionPages && in[AttentionPages] != nil {
+		r.g.InPages(a, in[AttentionPages].Shape[1])
+		r.pages = in[AttentionPages].Ints
+	}
 	r.scale, r.scores = a.EffectiveScale(int64(r.g.D)), make([]float64, r.g.Sk)
 	return r
 }
 
 // each calls f with the place of each query and the weights of its keys, which change with the next call.
 func (r *attentionRows) each(f func(at attentionPlace, weights []float64)) error {
-	g := &r.g
+	g, perElement := &r.g, 0
+	if g.B > 0 {
+		perElement = len(r.pages) / g.B
+	}
+	if err := CheckPages(r.pages, perElement, r.k.Shape[0]); err != nil {
+		return err
+	}
 	for b := range g.B {
 		keys, offset, err := Batch(r.AttentionAttrs, g, r.position, r.kvLen, b)
 		if err != nil {
@@ -55,8 +65,12 @@ func (r *attentionRows) each(f func(at attentionPlace, weights []float64)) error
 		if err != nil {
 			return err
 		}
+		var pages []int64
+		if r.pages != nil { // which are counted from the first
+			e, pages = 0, r.pages[b*perElement:][:perElement]
+		}
 		for h := range g.H {
-			at := attentionPlace{head: h, k: g.Start[1] + e*g.K.Batch + h*g.HKV/g.H*g.K.Head,
+			at := attentionPlace{head: h, pages: pages, k: g.Start[1] + e*g.K.Batch + h*g.HKV/g.H*g.K.Head,
 				v: g.Start[2] + e*g.V.Batch + h*g.HKV/g.H*g.V.Head}
 			for i := range g.Sq {
 				at.q = g.Start[0] + b*g.Q.Batch + h*g.Q.Head + i*g.Q.Seq
@@ -70,15 +84,26 @@ func (r *attentionRows) each(f func(at attentionPlace, weights []float64)) error
 }
 
 // attentionPlace has the head of a query and indices: of the query's first element, of its result's, of the first
-// elements of k and v for key 0, and of the mask's element for key 0.
-type attentionPlace struct{ head, q, k, v, out, mask int }
+// elements of k and v for key 0, and of the mask's element for key 0. With pages, k and v are those of page 0.
+type attentionPlace struct {
+	head, q, k, v, out, mask int
+	pages                    []int64
+}
+
+// row returns the distance of key j from at.k or at.v.
+func (at *attentionPlace) row(g *AttentionGeometry, s HeadStrides, j int) int {
+	if at.pages == nil {
+		return j * s.Seq
+	}
+	return int(at.pages[j/g.Page])*s.Batch + j%g.Page*s.Seq
+}
 
 // weights returns the weights of the first keys for a query at a position among them.
 func (r *attentionRows) weights(at attentionPlace, position, keys int) []float64 {
 	lo, hi := r.keyRange(position, keys)
 	score := r.scores[:keys]
 	for j := range score {
-		s := r.scale * dot(r.q.Floats[at.q:], r.k.Floats[at.k+j*r.g.K.Seq:], r.g.D)
+		s := r.scale * dot(r.q.Floats[at.q:], r.k.Floats[at.k+at.row(&r.g, r.g.K, j):], r.g.D)
 		if r.Softcap != 0 {
 			t := math.Tanh(s / r.Softcap)
 			s = r.Softcap * t
@@ -120,7 +145,7 @@ func evalAttention(a AttentionAttrs, in []*tensor.Array, out *tensor.Array) erro
 	return r.each(func(at attentionPlace, weights []float64) {
 		for j, p := range weights {
 			if p != 0 { // a key that is masked may hold NaN
-				addScaled(out.Floats[at.out:], p, r.v.Floats[at.v+j*r.g.V.Seq:], r.g.DV)
+				addScaled(out.Floats[at.out:], p, r.v.Floats[at.v+at.row(&r.g, r.g.V, j):], r.g.DV)
 			}
 		}
 	})

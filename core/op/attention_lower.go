@@ -11,12 +11,12 @@ import (
 // The lowering stores the scores, which the op itself avoids.
 var _ = ir.Lower(AttentionDef, func(g *ir.Graph, n *ir.Node, in []*ir.Node) *ir.Node {
 	a := n.Attrs.(AttentionAttrs)
-	s, err := a.Sizes(in[0].Type, in[1].Type, in[2].Type)
+	s, err := a.SizesOf(n.InTypes())
 	if err != nil {
 		g.Fail(err)
 		return in[0]
 	}
-	in = firstBatches(in, s.B)
+	in = a.firstBatches(in, s)
 	if len(a.Packed) > 0 {
 		in = a.unpacked(in, s)
 	}
@@ -92,9 +92,16 @@ func (a AttentionAttrs) lowerWeights(g *ir.Graph, in []*ir.Node, s AttentionShap
 	return x
 }
 
-// firstBatches replaces k and v by those of their batch elements that the n of q read: the first, or those of the
-// operand sequence, which the result does not have.
-func firstBatches(in []*ir.Node, n ir.Dim) []*ir.Node {
+// firstBatches replaces k and v by those of their batch elements that the elements of q read: the first, or those of
+// the operand sequence or pages, which the result does not have.
+func (a AttentionAttrs) firstBatches(in []*ir.Node, s AttentionShape) []*ir.Node {
+	if len(in) > AttentionPages && in[AttentionPages] != nil {
+		in = slices.Clone(in)
+		in[1], in[2] = a.gatherPages(in[1], in[AttentionPages], s), a.gatherPages(in[2], in[AttentionPages], s)
+		in[AttentionPages] = nil
+		return in
+	}
+	n := s.B
 	if sequence := in[AttentionSequence]; sequence != nil {
 		in = slices.Clone(in)
 		in[1], in[2], in[AttentionSequence] = Gather(in[1], sequence, 0), Gather(in[2], sequence, 0), nil
@@ -112,6 +119,17 @@ func firstBatches(in []*ir.Node, n ir.Dim) []*ir.Node {
 		}
 	}
 	return in
+}
+
+// gatherPages returns k or v with the keys of each batch element of q one after the other. x has the pages.
+func (a AttentionAttrs) gatherPages(x, pages *ir.Node, s AttentionShape) *ir.Node {
+	y := Gather(x, pages, 0) // [B,P] ++ x[1..]
+	if a.Layout == BHSD {
+		y = Transpose(y, 0, 2, 1, 3, 4)
+	}
+	shape := slices.Clone(x.Type.Shape)
+	shape[0], shape[attentionAxes[a.Layout].seq] = s.B, s.Sk
+	return Reshape(y, shape)
 }
 
 // unpacked cuts q, k and v from longer rows.
@@ -217,7 +235,7 @@ var _ = ir.Plainer(AttentionDef, func(_ *ir.Graph, n *ir.Node, in []*ir.Node) *i
 	if a.Layout == BHSD {
 		return nil
 	}
-	s, err := a.Sizes(in[0].Type, in[1].Type, in[2].Type)
+	s, err := a.SizesOf(n.InTypes())
 	if err != nil {
 		n.Graph.Fail(err)
 		return nil
@@ -227,7 +245,7 @@ var _ = ir.Plainer(AttentionDef, func(_ *ir.Graph, n *ir.Node, in []*ir.Node) *i
 		a.Packed, a.HeadDim = nil, 0
 		return in[0].Graph.Add(AttentionDef, a, in...)
 	}
-	in = firstBatches(in, s.B)
+	in = a.firstBatches(in, s)
 	heads := func(x *ir.Node, seq ir.Dim, heads, dim int64) *ir.Node {
 		return Transpose(Reshape(x, ir.Shape{s.B, seq, ir.Static(heads), ir.Static(dim)}), 0, 2, 1, 3)
 	}

@@ -256,7 +256,7 @@ func TestOperandIndices(t *testing.T) {
 	}{
 		{op.AttentionDef, "mask", op.AttentionMask}, {op.AttentionDef, "position", op.AttentionPosition},
 		{op.AttentionDef, "kv_len", op.AttentionKVLen}, {op.AttentionDef, "sinks", op.AttentionSinks},
-		{op.AttentionDef, "sequence", op.AttentionSequence}, {op.KVAppendDef, "sequence", op.KVAppendSequence},
+		{op.AttentionDef, "sequence", op.AttentionSequence}, {op.AttentionDef, "pages", op.AttentionPages}, {op.KVAppendDef, "sequence", op.KVAppendSequence},
 		{op.AttentionBackwardDef, "mask", op.AttentionMask + op.AttentionBackwardShift},
 		{op.AttentionBackwardDef, "position", op.AttentionPosition + op.AttentionBackwardShift},
 		{op.AttentionBackwardDef, "kv_len", op.AttentionKVLen + op.AttentionBackwardShift},

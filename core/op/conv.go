@@ -17,6 +17,15 @@ type ConvAttrs struct {
 	Layout   string `attr:"layout"`   // layout of x and the result: ncw or nwc, nchw or nhwc, ncdhw or ndhwc
 }
 
+// ImageLayout implements ImageAttrs.
+func (a ConvAttrs) ImageLayout() string { return a.Layout }
+
+// WithImageLayout implements ImageAttrs.
+func (a ConvAttrs) WithImageLayout(layout string) ImageAttrs {
+	a.Layout = layout
+	return a
+}
+
 // Geometry returns the attributes with defaults filled in.
 func (a ConvAttrs) Geometry() (Geometry, error) {
 	return convGeometry(a.Layout, len(a.Layout)-2, a.Stride, a.Padding, nil, a.Dilation, a.Groups)

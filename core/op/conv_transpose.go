@@ -18,6 +18,15 @@ type ConvTransposeAttrs struct {
 	Layout        string `attr:"layout"`         // layout of x and the result: ncw or nwc, nchw or nhwc, ncdhw or ndhwc
 }
 
+// ImageLayout implements ImageAttrs.
+func (a ConvTransposeAttrs) ImageLayout() string { return a.Layout }
+
+// WithImageLayout implements ImageAttrs.
+func (a ConvTransposeAttrs) WithImageLayout(layout string) ImageAttrs {
+	a.Layout = layout
+	return a
+}
+
 // Geometry returns the attributes with defaults filled in.
 func (a ConvTransposeAttrs) Geometry() (Geometry, error) { return a.geometry(len(a.Layout) - 2) }
 

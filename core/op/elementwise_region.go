@@ -102,21 +102,27 @@ func IsSuffix(s, full ir.Shape) bool {
 	return len(s) <= len(full) && s.Equal(full[len(full)-len(s):])
 }
 
+// regionOperands returns the operands of a step: inputs of the region, results of earlier steps, and literals.
+func regionOperands[T any](s RegionStep, in, results []T, literal func(float32) T) []T {
+	operands := make([]T, len(s.In))
+	for k, o := range s.In {
+		switch o.Kind {
+		case RegionInput:
+			operands[k] = in[o.Index]
+		case RegionResult:
+			operands[k] = results[o.Index]
+		case RegionLiteral:
+			operands[k] = literal(o.Value)
+		}
+	}
+	return operands
+}
+
 // regionTypes infers the type of each step. Literals are scalars.
 func regionTypes(steps []RegionStep, in []ir.Type, syms ir.Syms) ([]ir.Type, error) {
 	types := make([]ir.Type, len(steps))
 	for i, s := range steps {
-		operands := make([]ir.Type, len(s.In))
-		for k, o := range s.In {
-			switch o.Kind {
-			case RegionInput:
-				operands[k] = in[o.Index]
-			case RegionResult:
-				operands[k] = types[o.Index]
-			case RegionLiteral:
-				operands[k] = f32()
-			}
-		}
+		operands := regionOperands(s, in, types, func(float32) ir.Type { return f32() })
 		var err error
 		if types[i], err = s.Op.Infer(s.Attrs, operands, ir.Type{}, syms); err != nil {
 			return nil, fmt.Errorf("step v%d: %w", i, err)
@@ -159,18 +165,11 @@ func evalRegion(a ElementwiseRegionAttrs, in []*tensor.Array, out *tensor.Array)
 	}
 	results := make([]*tensor.Array, len(steps))
 	for i, s := range steps {
-		operands := make([]*tensor.Array, len(s.In))
-		for k, o := range s.In {
-			switch o.Kind {
-			case RegionInput:
-				operands[k] = in[o.Index]
-			case RegionResult:
-				operands[k] = results[o.Index]
-			case RegionLiteral:
-				operands[k] = tensor.NewArray(dtype.F32)
-				operands[k].Floats[0] = float64(o.Value)
-			}
-		}
+		operands := regionOperands(s, in, results, func(v float32) *tensor.Array {
+			scalar := tensor.NewArray(dtype.F32)
+			scalar.Floats[0] = float64(v)
+			return scalar
+		})
 		results[i] = out
 		if i < len(steps)-1 {
 			results[i] = tensor.NewArray(types[i].DType, types[i].Shape.Eval(nil)...)
@@ -190,17 +189,7 @@ var _ = ir.Lower(ElementwiseRegionDef, func(g *ir.Graph, n *ir.Node, in []*ir.No
 	}
 	results := make([]*ir.Node, len(steps))
 	for i, s := range steps {
-		operands := make([]*ir.Node, len(s.In))
-		for k, o := range s.In {
-			switch o.Kind {
-			case RegionInput:
-				operands[k] = in[o.Index]
-			case RegionResult:
-				operands[k] = results[o.Index]
-			case RegionLiteral:
-				operands[k] = Const(g, float64(o.Value), f32())
-			}
-		}
+		operands := regionOperands(s, in, results, func(v float32) *ir.Node { return Const(g, float64(v), f32()) })
 		results[i] = g.Add(s.Op, s.Attrs, operands...)
 	}
 	return results[len(steps)-1]

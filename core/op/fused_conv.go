@@ -19,6 +19,15 @@ type FusedConvAttrs struct {
 	Layout   string `attr:"layout"`
 }
 
+// ImageLayout implements ImageAttrs.
+func (a FusedConvAttrs) ImageLayout() string { return a.Layout }
+
+// WithImageLayout implements ImageAttrs.
+func (a FusedConvAttrs) WithImageLayout(layout string) ImageAttrs {
+	a.Layout = layout
+	return a
+}
+
 // Optional operands of a fused convolution, after the bias of index ConvBias.
 const (
 	FusedConvAddend = ConvBias + 1 + iota

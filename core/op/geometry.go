@@ -20,6 +20,24 @@ const (
 // layouts are the layouts by number of spatial axes: channels first, channels last.
 var layouts = [4][2]string{1: {NCW, NWC}, 2: {NCHW, NHWC}, 3: {NCDHW, NDHWC}}
 
+// ImageAttrs are the attributes of an op that reads images as operand 0 and returns images: a convolution or a pooling.
+type ImageAttrs interface {
+	// ImageLayout returns the layout of operand 0 and of the result.
+	ImageLayout() string
+	// WithImageLayout returns the attributes with another layout.
+	WithImageLayout(layout string) ImageAttrs
+}
+
+// ChannelsLast returns the layout with channels last in place of one with channels first, and "" for other layouts.
+func ChannelsLast(layout string) string {
+	for _, l := range layouts[1:] {
+		if l[0] == layout {
+			return l[1]
+		}
+	}
+	return ""
+}
+
 // Geometry describes the windows of a convolution or a pooling, with defaults filled in. There are always three axes:
 // depth, height and width. Axes that an op does not have come first and have size 1.
 type Geometry struct {

@@ -24,7 +24,7 @@ var KVAppendDef = ir.Define(ir.Def[KVAppendAttrs]{
 		"axis, where they may be smaller, and on axis 0, if that is another: sequences of state that rows " +
 		"does not have stay as they are. pos (i32 or i64) is one number, or one for each of these sequences. " +
 		"sequence (i32), if the axis is not 0, has for each element of axis 0 of rows the sequence of state " +
-		"to which it is written, in place of its own number. If several elements write to the same place, the " +
+		"to which it is written, in place of its own number; rows may then have more elements than state. If several elements write to the same place, the " +
 		"last one counts. A sequence that state does not have is a run error, and nothing is written. Rows " +
 		"that do not fit, from 0 to the size of the axis, are a run error, and nothing is written. Rows of " +
 		"the full size of the axis, at 0, replace the whole state.",
@@ -45,7 +45,11 @@ var KVAppendDef = ir.Define(ir.Def[KVAppendAttrs]{
 						state, axis)
 			}
 		}
+		sequence := s.In[KVAppendSequence]
 		for _, i := range []int{0, axis} {
+			if i < axis && sequence.Present() { // several elements may write to one sequence
+				continue
+			}
 			if _, hi := s.Syms.Bounds(rows.Shape[i]); rows.Shape[i] != state.Shape[i] &&
 				(hi > state.Shape[i].Const || !state.Shape[i].IsStatic()) {
 				return ir.Type{}, fmt.Errorf("rows are %v, up to %d on axis %d; state, %v, has no place for so many",
@@ -60,7 +64,6 @@ var KVAppendDef = ir.Define(ir.Def[KVAppendAttrs]{
 			}
 			return ir.Type{}, fmt.Errorf("pos is %v; want %s", pos, want)
 		}
-		sequence := s.In[KVAppendSequence]
 		if !sequence.Present() {
 			return state, nil
 		}
@@ -121,7 +124,8 @@ var KVAppendDef = ir.Define(ir.Def[KVAppendAttrs]{
 			c(1, f32(5, 9, 3), f32(1, 4, 3), i32(1), i32(1)), c(2, f32(6, 3, 17, 4), f32(2, 3, 4, 4), i32(2), i32(2)),
 			c(1, f32(3, 9, 8), f32(3, 5, 8), i32(), i32(3)), c(1, f32(3, 9, 8), f32(0, 5, 8), i32(0), i32(0)),
 			c(1, f32(150, 3, 8), f32(150, 1, 8), i32(150), i32(150)),
-			c(1, f32(200, 5, 1), f32(70, 2, 1), i32(70), i32(70)))
+			c(1, f32(200, 5, 1), f32(70, 2, 1), i32(70), i32(70)),
+			c(1, f32(3, 4, 8), f32(12, 1, 8), i32(12), i32(12)), c(1, f32(2, 5, 3), f32(70, 2, 3), i32(70), i32(70)))
 		for _, d := range elementTypes() {
 			cases = append(cases, c(1, ir.TypeOf(d, 2, 6, 3), ir.TypeOf(d, 2, 2, 3), i32()),
 				c(1, ir.TypeOf(d, 3, 6, 3), ir.TypeOf(d, 2, 1, 3), i32(2)))

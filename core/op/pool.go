@@ -16,6 +16,15 @@ type PoolAttrs struct {
 	Layout  string `attr:"layout"`  // layout of x and the result: ncw or nwc, nchw or nhwc, ncdhw or ndhwc
 }
 
+// ImageLayout implements ImageAttrs.
+func (a PoolAttrs) ImageLayout() string { return a.Layout }
+
+// WithImageLayout implements ImageAttrs.
+func (a PoolAttrs) WithImageLayout(layout string) ImageAttrs {
+	a.Layout = layout
+	return a
+}
+
 // Geometry returns the attributes with defaults filled in.
 func (a PoolAttrs) Geometry() (g Geometry, err error) {
 	if err := g.setLayout(a.Layout, len(a.Kernel)); err != nil {

@@ -23,7 +23,7 @@ var partRules = []rw.Rule{
 	{Name: "attention-parts", Match: rw.If(rw.Op(op.AttentionDef), attentionOfParts), To: func(c *rw.Context) *ir.Node {
 		n := c.Root()
 		a := n.Attrs.(op.AttentionAttrs)
-		s, _ := a.Sizes(n.In[0].Type, n.In[1].Type, n.In[2].Type)
+		s, _ := a.SizesOf(n.InTypes())
 		a.Layout, a.HeadDim, a.Packed = op.BSE, int(s.D), make([]int, 3)
 		in := n.MapIn(c.Map)
 		for i, x := range n.In[:3] {
@@ -45,7 +45,7 @@ var partRules = []rw.Rule{
 // attentionOfParts reports whether n is attention with an operand that is a part of longer rows.
 func attentionOfParts(n *ir.Node) bool {
 	a := n.Attrs.(op.AttentionAttrs)
-	s, err := a.Sizes(n.In[0].Type, n.In[1].Type, n.In[2].Type)
+	s, err := a.SizesOf(n.InTypes())
 	return err == nil && a.Layout != op.BHSD && len(a.Packed) == 0 && s.D == s.DV &&
 		slices.ContainsFunc(n.In[:3], func(x *ir.Node) bool {
 			whole, _ := part(x)

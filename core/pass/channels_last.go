@@ -73,7 +73,7 @@ func (t *turning) elements(x *ir.Node) int64 { return min(t.g.Syms.MaxElems(x.Ty
 // gains reports whether n is faster with channels last.
 func gains(n *ir.Node) bool {
 	layout, ok := layoutOf(n)
-	return ok && lastLayouts[layout] != "" && !n.Is(op.PoolDef) && !n.Is(op.AdaptiveAvgPoolDef)
+	return ok && op.ChannelsLast(layout) != "" && !n.Is(op.PoolDef) && !n.Is(op.AdaptiveAvgPoolDef)
 }
 
 // choose sets channels and turned.

@@ -8,46 +8,13 @@ import (
 	"github.com/rlx-go/rlx/core/op"
 )
 
-// lastLayouts has the layout with channels last for each with channels first.
-var lastLayouts = map[string]string{op.NCW: op.NWC, op.NCHW: op.NHWC, op.NCDHW: op.NDHWC}
-
 // layoutOf returns the layout of a convolution or a pool.
 func layoutOf(n *ir.Node) (layout string, ok bool) {
-	switch a := n.Attrs.(type) {
-	case op.ConvAttrs:
-		return a.Layout, n.Is(op.Conv1DDef) || n.Is(op.Conv2DDef) || n.Is(op.Conv3DDef)
-	case op.FusedConvAttrs:
-		return a.Layout, true
-	case op.ConvTransposeAttrs:
-		return a.Layout, n.Is(op.ConvTranspose1DDef) || n.Is(op.ConvTranspose2DDef) || n.Is(op.ConvTranspose3DDef)
-	case op.PoolAttrs:
-		return a.Layout, n.Is(op.PoolDef)
-	case op.AdaptiveAvgPoolAttrs:
-		return a.Layout, n.Is(op.AdaptiveAvgPoolDef)
+	a, ok := n.Attrs.(op.ImageAttrs)
+	if !ok {
+		return "", false
 	}
-	return "", false
-}
-
-// withLayout returns the attributes of a node that layoutOf knows, with another layout.
-func withLayout(attrs any, layout string) any {
-	switch a := attrs.(type) {
-	case op.ConvAttrs:
-		a.Layout = layout
-		return a
-	case op.FusedConvAttrs:
-		a.Layout = layout
-		return a
-	case op.ConvTransposeAttrs:
-		a.Layout = layout
-		return a
-	case op.PoolAttrs:
-		a.Layout = layout
-		return a
-	case op.AdaptiveAvgPoolAttrs:
-		a.Layout = layout
-		return a
-	}
-	panic("BUG: pass: attributes without a layout")
+	return a.ImageLayout(), true
 }
 
 // withAxes returns the attributes of an op that is turned by renumbering axes. ok is false for other ops. Lists with
@@ -142,7 +109,10 @@ func (t *turning) channelsOf(n *ir.Node) int {
 		return 0
 	}
 	if layout, ok := layoutOf(n); ok {
-		return min(len(lastLayouts[layout]), 1)
+		if op.ChannelsLast(layout) == "" {
+			return 0
+		}
+		return 1
 	}
 	switch {
 	case n.Is(op.BatchNormDef):
@@ -269,8 +239,9 @@ func (b *turnedGraph) turn(n *ir.Node, k int) *ir.Node {
 	rank := n.Type.Rank()
 	order := toLast(rank, k)
 	shape := permuted(n.Type.Shape, order)
-	if layout, ok := layoutOf(n); ok {
-		return b.out.Add(n.Op, withLayout(n.Attrs, lastLayouts[layout]), b.operands(n, k)...)
+	if a, ok := n.Attrs.(op.ImageAttrs); ok {
+		last := op.ChannelsLast(a.ImageLayout())
+		return b.out.Add(n.Op, a.WithImageLayout(last), b.operands(n, k)...)
 	}
 	switch x := n.In[0]; {
 	case n.Is(op.TransposeDef):

@@ -32,7 +32,7 @@ const (
 // and keys stay axes of their own. Batch and heads are the axes of the form that has most of them. Keys and values that
 // are repeated for groups of query heads are read without the repetition (kv_heads). Tensors of rank 3 count as one
 // head. If another node reads the scores or the softmax, they must be stored, so nothing is fused (MultiConsumer). A
-// row that is masked completely by -Inf gives zeros after fusing, and NaN before, unless the model replaces NaN by 0.
+// row that is masked completely by -Inf gives zeros after fusing, and NaN before, unless the model makes its weights 0.
 func fuseAttention(c *context, g *ir.Graph) (*ir.Graph, error) {
 	uses := g.UseCounts()
 	return g.Rebuild(func(out *ir.Graph, n *ir.Node, _ []*ir.Node, lookup func(*ir.Node) *ir.Node) *ir.Node {
@@ -60,7 +60,7 @@ func (c *context) attentionAt(n *ir.Node, uses []int) (a attentionForm, ok bool,
 	if !n.Is(op.MatMulDef) || n.Attrs.(op.MatMulAttrs) != (op.MatMulAttrs{}) {
 		return a, false, ""
 	}
-	p, shared := weightsOf(n.In[0], uses)
+	p, bias, shared := weightsOf(n.In[0], uses)
 	if p == nil || p.Attrs.(op.SoftmaxAttrs).Axis != p.Type.Rank()-1 {
 		return a, false, ""
 	}
@@ -68,6 +68,9 @@ func (c *context) attentionAt(n *ir.Node, uses []int) (a attentionForm, ok bool,
 	var why string
 	if a.scoresForm, why = f.find(p.In[0]); why != "" {
 		return a, true, missScores + ": " + why
+	}
+	if bias != nil && !a.adds(bias) {
+		return a, true, missScores + ": weights become 0 by " + bias.Label() + ", which is not added to the scores"
 	}
 	if shared == nil {
 		shared = a.stored(uses)
@@ -83,10 +86,10 @@ func (c *context) attentionAt(n *ir.Node, uses []int) (a attentionForm, ok bool,
 	return a, true, ""
 }
 
-// weightsOf returns the softmax below reshapes and casts of the weights x, or nil. It also looks below where(isnan(p),
-// 0, p), which makes the weights of masked rows 0, as attention does. shared is a node on the way that another node
-// reads.
-func weightsOf(x *ir.Node, uses []int) (p, shared *ir.Node) {
+// weightsOf returns the softmax below reshapes and casts of the weights x, or nil. It also looks below two forms that
+// make the weights of masked rows 0, as attention does: where(isnan(p), 0, p), and where(max(bias) == -Inf, 0, p), for
+// which it returns the bias. shared is a node on the way that another node reads.
+func weightsOf(x *ir.Node, uses []int) (p, bias, shared *ir.Node) {
 	for once := 1; ; {
 		if uses[x.ID] != once {
 			shared = x
@@ -94,19 +97,57 @@ func weightsOf(x *ir.Node, uses []int) (p, shared *ir.Node) {
 		once = 1
 		switch {
 		case x.Is(op.SoftmaxDef):
-			return x, shared
+			return x, bias, shared
 		case x.Is(op.ReshapeDef) && keepsLastTwo(x.In[0], x),
 			x.Is(op.CastDef) && x.Type.DType.IsFloat() && x.In[0].Type.DType.IsFloat():
 			x = x.In[0]
 		case x.Is(op.WhereDef) && x.In[0].Is(op.IsnanDef) && x.In[0].In[0] == x.In[2]:
-			if v, ok := scalarOf(x.In[1]); !ok || v != 0 || uses[x.In[0].ID] != 1 {
-				return nil, nil
+			if !isZero(x.In[1]) || uses[x.In[0].ID] != 1 {
+				return nil, nil, nil
 			}
 			x, once = x.In[2], 2
+		case x.Is(op.WhereDef) && bias == nil && isZero(x.In[1]) && sameElems(x, x.In[2]):
+			if bias = fullyMasked(x.In[0]); bias == nil {
+				return nil, nil, nil
+			}
+			x = x.In[2]
 		default:
-			return nil, nil
+			return nil, nil, nil
 		}
 	}
+}
+
+func isZero(n *ir.Node) bool {
+	v, ok := scalarOf(n)
+	return ok && v == 0
+}
+
+// fullyMasked returns the value whose rows the condition compares with -Inf by their largest element, without casts. It
+// returns nil for other conditions.
+func fullyMasked(cond *ir.Node) *ir.Node {
+	if !cond.Is(op.EqDef) || !cond.In[0].Is(op.ReduceMaxDef) {
+		return nil
+	}
+	most := cond.In[0]
+	attrs, x := most.Attrs.(op.ReduceAttrs), most.In[0]
+	least, ok := scalarOf(cond.In[1])
+	if !ok || !math.IsInf(least, -1) || !attrs.KeepDims || !slices.Equal(attrs.Axes, []int{x.Type.Rank() - 1}) {
+		return nil
+	}
+	return withoutCasts(x)
+}
+
+// withoutCasts returns the node before casts from one type of floats to another.
+func withoutCasts(n *ir.Node) *ir.Node {
+	for n.Is(op.CastDef) && n.Type.DType.IsFloat() && n.In[0].Type.DType.IsFloat() {
+		n = n.In[0]
+	}
+	return n
+}
+
+// adds reports whether the value is a bias of the scores, so that they are -Inf where it is.
+func (s *scoresForm) adds(bias *ir.Node) bool {
+	return slices.ContainsFunc(s.terms, func(t scoreTerm) bool { return withoutCasts(t.n) == bias && t.times > 0 })
 }
 
 // setAttrs sets the attributes of the op.

@@ -117,7 +117,7 @@ func (e *Explainer) Own(n *ir.Node) (need Need) {
 	return need
 }
 
-// Add makes n what n and m are together.
+// Add adds what m lacks to n.
 func (n *Need) Add(m Need) {
 	for _, x := range m.Nodes {
 		k := Signature(x)
@@ -165,7 +165,7 @@ func (n Need) Extend(d *target.Description) *target.Description {
 	return d.With(types, n.Rank, n.Operands, n.Rules()...)
 }
 
-// Signature is equal for nodes that targets cannot tell apart.
+// Signature returns a text that is the same for two nodes if no rule of a target can distinguish them.
 func Signature(n *ir.Node) string {
 	var b strings.Builder
 	b.WriteString(n.OpName())
@@ -181,8 +181,8 @@ func Signature(n *ir.Node) string {
 	return b.String()
 }
 
-// Why says why a target does not run a node in any form, or returns "" if it does. need would let it run the node; see
-// Explainer.Fewest.
+// Why returns the reason why a target does not run a node in any form, or "" if it runs the node. With the rules of
+// need the target would run it; see Explainer.Fewest.
 func Why(d *target.Description, n *ir.Node) (why string, need Need) {
 	if Runs(d, n) {
 		return "", need

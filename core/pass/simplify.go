@@ -16,7 +16,7 @@ import (
 //	b = transpose a {perm=[1,0]}   ->   x
 func simplify(c *context, g *ir.Graph) (*ir.Graph, error) {
 	r := &ranges{c, map[*ir.Node]bounds{}}
-	return c.rules(g, slices.Concat(simplifyRules, r.rules()))
+	return c.rules(g, slices.Concat(simplifyRules, r.rules(), c.tapRules()))
 }
 
 var simplifyRules = []rw.Rule{

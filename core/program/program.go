@@ -72,8 +72,8 @@ type OpCount struct {
 	Count int
 }
 
-// Lowering returns Rewritten and Reference as text, such as "rewritten: softmax (4); by reference: cast (1)". It is
-// empty if both are.
+// Lowering returns Rewritten and Reference as text, such as "rewritten: softmax (4); by reference: cast (1)". The text
+// is empty if both lists are.
 func (p *Program) Lowering() string {
 	var parts []string
 	for _, l := range []struct {

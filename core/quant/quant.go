@@ -54,8 +54,8 @@ func RandomDraws(d dtype.DType, n int64) (bytes, scales int64) {
 	return n * int64(d.Size()), n * scales
 }
 
-// RandomPiece is Random for some blocks of a tensor. bytes and scales return the random numbers from the first ones of
-// these blocks on.
+// RandomPiece is like Random, for a range of the blocks of a tensor. bytes and scales return the random numbers for the
+// bytes and for the scales, beginning with those of the first block of the range.
 func RandomPiece(b []byte, d dtype.DType, bytes, next func() uint32) {
 	f, size := formatOf(d), d.Size()
 	for i := range b {

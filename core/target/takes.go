@@ -57,6 +57,17 @@ func (d *Description) Takes(n *ir.Node) (How, string) {
 	return No, d.Name + ": " + strings.Join(why, ", or ")
 }
 
+// Lacks describes the first node of a graph that the target does not run, and why. It returns "" if the target runs
+// all. Hosts ask it before they load a program, and a backend must refuse the same programs.
+func (d *Description) Lacks(g *ir.Graph) string {
+	for _, n := range g.Nodes {
+		if how, why := d.Takes(n); how == No {
+			return fmt.Sprintf("%s: %s", n.Label(), why)
+		}
+	}
+	return ""
+}
+
 // unfit describes the first node that the target does not run in the graphs that are programs of the node's own. It
 // returns "" if it runs all.
 func (d *Description) unfit(n *ir.Node) string {

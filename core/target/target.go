@@ -160,7 +160,7 @@ func (d *Description) Ops() []string {
 	return out
 }
 
-// What Support returns for an op without kernels.
+// Results of Description.Support for an op without kernels.
 const (
 	Expanded    = "expanded"  // the compiler rewrites it in terms of others
 	ByReference = "reference" // the backend runs it by its definition

@@ -60,7 +60,9 @@ func NewEngine(m *rlx.Model, open func(context.Context) (*rlx.Session, error), l
 	}
 	e := &Engine{open: open, uses: map[*rlx.Session]int{}}
 	if facts.Sequences > 1 {
-		e.way = &together{engine: e}
+		x := &together{engine: e, paged: facts.Pages > 0}
+		x.pages.Store(&text.PageStats{Pages: facts.Pages})
+		e.way = x
 		if l.Parallel == 0 || l.Parallel > facts.Sequences {
 			l.Parallel = facts.Sequences
 		}

@@ -71,6 +71,25 @@ func newMetrics(e *Engine) *metrics {
 		_, n := e.places.counts()
 		return float64(n)
 	})
+	if x, ok := e.way.(*together); ok && x.paged {
+		for _, g := range []struct {
+			name, help string
+			of         func(text.PageStats) int
+		}{
+			{"cache_pages", "Pages of keys and values.", func(s text.PageStats) int { return s.Pages }},
+			{"cache_pages_used", "Pages that texts in progress have.", func(s text.PageStats) int { return s.Used }},
+			{"cache_pages_shared", "Pages that several texts in progress have.",
+				func(s text.PageStats) int { return s.Shared }},
+			{"cache_pages_kept", "Pages that no text in progress has, kept for those that begin alike.",
+				func(s text.PageStats) int { return s.Kept }},
+			{"cache_pages_evicted", "Pages that were dropped for others since the backend was started.",
+				func(s text.PageStats) int { return s.Evicted }},
+			{"texts_preempted", "Times that a text gave up its pages to another since the backend was started.",
+				func(s text.PageStats) int { return s.Preempted }},
+		} {
+			gauge(g.name, g.help, func() float64 { return float64(g.of(*x.pages.Load())) })
+		}
+	}
 	return m
 }
 

@@ -63,10 +63,14 @@ func compileChat(name string, flags ...string) string {
 	return out
 }
 
-// bothWays runs a test for texts that take turns and for texts that share runs.
+// pagedModel is batchModel with keys and values in pages, too few for four whole contexts.
+var pagedModel = sync.OnceValue(func() string { return compileChat("pages", "--batch", "4", "--cache", "512") })
+
+// bothWays runs a test for texts that take turns and for texts that share runs, also in pages.
 func bothWays(t *testing.T, test func(t *testing.T, model string)) {
 	t.Run("turns", func(t *testing.T) { test(t, chatModel()) })
 	t.Run("shared", func(t *testing.T) { test(t, batchModel()) })
+	t.Run("pages", func(t *testing.T) { test(t, pagedModel()) })
 }
 
 // A fixture is a server of the demo model.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rlx-go/rlx"
@@ -19,6 +20,9 @@ type together struct {
 	mu      sync.Mutex
 	joining []*member
 	running bool
+
+	paged bool // the model's state is in pages
+	pages atomic.Pointer[text.PageStats]
 
 	batch *text.Batch // of the goroutine that makes the runs
 	of    *rlx.Session
@@ -184,6 +188,7 @@ func (t *together) step(members, joining []*member) error {
 			return err
 		}
 		t.engine.metrics.step(n, time.Since(start))
+		t.count()
 	}
 	for _, m := range members {
 		if m.text != nil && m.text.Done() {
@@ -192,6 +197,12 @@ func (t *together) step(members, joining []*member) error {
 		}
 	}
 	return nil
+}
+
+// count notes the numbers of pages for the metrics.
+func (t *together) count() {
+	s := t.batch.Pages()
+	t.pages.Store(&s)
 }
 
 // end reports that the text has ended.

@@ -27,6 +27,7 @@ type config struct {
 	upBias                bool  // of the feed-forward block
 	context, maxPositions int64 // rows of the caches; positions that the model was trained for
 	sequences             int64 // sequences in the states, and limit of extend_batch
+	pages                 int64 // of the states, which all sequences share; 0 if each has its own part
 	rope                  rope
 	gainOffset            float64 // the checkpoint stores gains of norms minus this
 	gated                 bool    // q_proj computes a gate beside q, which multiplies the result of attention
@@ -282,6 +283,7 @@ func readConfig(w *nn.Weights, cfg arch.Config) (c config, err error) {
 	c.context = r.int(keyContext, 1, most, min(c.maxPositions, max(4096, c.window()+spareRows)))
 	c.readBatch(r)
 	c.readVision(w, r)
+	c.readCache(r)
 	caps := kind.softcap > 0
 	r.fail(r.Unknown(func(key string) bool { return known(key) && (caps || key != keySoftcap && key != keyLogitCap) }))
 	return c, r.err

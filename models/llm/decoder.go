@@ -19,8 +19,10 @@ type decoder struct {
 	cached   bool     // earlier tokens are in states
 	row      *ir.Node // of the first token in the states; one per sequence, if position is
 	// sequence has the numbers of the sequences in the states; nil means the first ones.
-	sequence    *ir.Node
-	frequencies *ir.Node // of rotary embedding; nil means those of the base
+	sequence *ir.Node
+	// With pages, table has those of each sequence, and rowInPage and page, i32[B*T], say where each row of the run goes.
+	table, rowInPage, page *ir.Node
+	frequencies            *ir.Node // of rotary embedding; nil means those of the base
 	// Angles of rotary embedding, with a row for each token of the run, if tokens have several positions. first has the
 	// rows of the tokens that are turned, as the operand position of rope; nil means that they begin at 0.
 	cos, sin, first *ir.Node
@@ -198,7 +200,7 @@ func (d *decoder) scores(s nn.Scope, l layer, q, k, v, gate *ir.Node) *ir.Node {
 	if l.window > 0 {
 		a.Mask, a.Window = op.MaskSliding, int(l.window-1) // the op counts only keys before the query's own
 	}
-	o := op.Attention(q, k, v, op.AttentionOperands{Position: d.row, Sequence: d.sequence}, a).Named(s.Path())
+	o := op.Attention(q, k, v, op.AttentionOperands{Position: d.row, Sequence: d.sequence, Pages: d.table}, a).Named(s.Path())
 	if gate != nil {
 		o = op.Mul(o, gate)
 	}
@@ -246,11 +248,19 @@ func (d *decoder) rotate(l layer, x *ir.Node) *ir.Node {
 // attention reads them in this layout, so nothing is transposed.
 func (d *decoder) cache(s nn.Scope, name string, rows *ir.Node) *ir.Node {
 	state := d.state(s, name)
+	if d.table != nil {
+		each := op.Reshape(rows, ir.Shape{d.page.Type.Shape[0], ir.Static(1), rows.Type.Shape[2]})
+		return op.KVAppendTo(state, each, d.rowInPage, d.page, 1).Named(state.Name + "_append")
+	}
 	return op.KVAppendTo(state, rows, d.row, d.sequence, 1).Named(state.Name + "_append")
 }
 
-// state returns the state for the keys or values of all sequences, [sequences,context,W], of the attention at scope s.
+// state returns the state for the keys or values of all sequences, [sequences,context,W] or [pages,pageRows,W], of the
+// attention at scope s.
 func (c config) state(s nn.Scope, name string) *ir.Node {
+	if c.pages > 0 {
+		return op.State(s.Graph, s.Path()+"."+name, ir.TypeOf(dtype.F32, c.pages, pageRows, c.kvHeads*c.headDim), 0)
+	}
 	return op.State(s.Graph, s.Path()+"."+name, ir.TypeOf(dtype.F32, c.sequences, c.context, c.kvHeads*c.headDim), 0)
 }
 

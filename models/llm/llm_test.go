@@ -432,6 +432,25 @@ func TestRefusedBatch(t *testing.T) {
 	}
 }
 
+// TestRefusedCache checks caches that cannot be in pages.
+func TestRefusedCache(t *testing.T) {
+	for _, c := range []struct {
+		model, want string
+		set         []string
+	}{
+		{"llama_tiny", "cache is 300 with one sequence", []string{"cache=300"}},
+		{"llama_tiny", "allowed are 256, one whole context, to 768", []string{"batch=3", "cache=255"}},
+		{"llama_tiny", "allowed are 256, one whole context, to 768", []string{"batch=3", "cache=769"}},
+		{"mistral_tiny", "sliding window, are not in pages", []string{"batch=3", "cache=300"}},
+	} {
+		s := modeltest.Open(t, modeltest.Manifest(t, goldens+c.model), dtype.F32)
+		if _, err := modeltest.TryBuild(s, goldens+c.model+"/config.json", c.set...); !errors.Is(err, arch.ErrConfig) ||
+			!strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s, %v: %v; want %q", c.model, c.set, err, c.want)
+		}
+	}
+}
+
 // TestRefusedExperts checks configurations of experts that contradict the tensors.
 func TestRefusedExperts(t *testing.T) {
 	s := modeltest.Open(t, modeltest.Manifest(t, goldens+"qwen3_next_tiny"), dtype.F32)

@@ -53,6 +53,9 @@ func extend(c config, root nn.Scope) {
 	if c.kept() > 0 {
 		d.row = op.Sub(in.position, op.Input(g, "dropped", ir.TypeOf(dtype.I32)))
 	}
+	if c.pages > 0 {
+		d.inPages(c.firstPages(g))
+	}
 	// Only the last token needs logits. The logits of the other tokens would cost as much as several layers.
 	x, one := d.decode(d.embed(in.ids), lastToken(g, "T"))
 	in.choose(d, one)

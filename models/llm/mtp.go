@@ -44,6 +44,9 @@ func draft(c config, root nn.Scope) {
 	hidden, ids := c.mtpInputs(g, ir.Static(1), ir.Named("T"))
 	d := newDecoder(c, root, "T", op.Input(g, "position", ir.TypeOf(dtype.I32)))
 	d.cached, d.row = true, d.position
+	if c.pages > 0 {
+		d.inPages(c.firstPages(g))
+	}
 	_, x := d.predict(hidden, ids, lastToken(g, "T"))
 	x = d.norm(root.At("mtp.norm"), x)
 	logits := op.Reshape(d.logits(x, d.head(), "lm_head"), ir.ShapeOf(1, c.vocab))

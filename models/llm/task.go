@@ -35,6 +35,10 @@ func (c config) describe(cfg arch.Config, m *arch.Model) error {
 	if n := int(c.sequences); n > 1 {
 		t.Batch = task.TextBatch{Method: "extend_batch", Count: "count", Sequences: n, Move: "move", From: "from",
 			To: "to", Sequence: "sequence", Row: "row", Rows: int(c.moveRows())}
+		if c.pages > 0 {
+			t.Batch.Sequence, t.Batch.Row, t.Batch.Rows = "", "", pageRows
+			t.Batch.Pages, t.Batch.PageCount = "pages", int(c.pages)
+		}
 	}
 	if c.mtp {
 		t.Draft = task.TextDraft{Method: "draft", Choices: "choices", LogProbs: "logprobs", Hidden: "hidden",

@@ -16,7 +16,7 @@ func TestWrongTypes(t *testing.T) {
 	)
 	always := map[string]modeltest.Kind{
 		keyType: word, keyHeads: size, keyHeadDim: size, keyEps: number, keyTied: flag, keyMaxPosition: size,
-		keyContext: size, keyBatch: size, keyWindow: count, keyRotated: size,
+		keyContext: size, keyBatch: size, keyCache: size, keyWindow: count, keyRotated: size,
 		keyLayerTypes: modeltest.Texts, "vocab_size": size, "hidden_size": size, "num_hidden_layers": size,
 		"num_key_value_heads": size, "attention_bias": flag,
 		"mlp_bias": flag, keyTheta: positive, keyPartial: positive, "eos_token_id": ints,

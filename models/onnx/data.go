@@ -24,7 +24,7 @@ var (
 	_ = register("Compress", conversion{since: 9, keep: true, convert: compress, note: boundedNote})
 	_ = register("NonMaxSuppression", conversion{since: 10, keep: true, convert: suppress, note: boundedNote})
 	_ = register("Unique", conversion{since: 11, keep: true, convert: uniqueOp,
-		note: "of numbers without axis; " + boundedNote})
+		note: "of slices of up to 256 elements; " + boundedNote})
 )
 
 // rowsOf returns how many rows a result has on an axis: the declared number, or else most. In the second case count of
@@ -89,26 +89,25 @@ func compress(n *node) []*value {
 	return one(op.Gather(x, at, axis))
 }
 
-// uniqueOp converts Unique of all elements. It sorts them, and keeps those that differ from their neighbour.
+// maxUniqueColumns limits the elements of a slice that Unique compares: each costs a sort.
+const maxUniqueColumns = 1 << 8
+
+// uniqueOp converts Unique, of all elements or of the slices along an axis. It sorts them, and keeps those that differ
+// from their neighbour.
 func uniqueOp(n *node) []*value {
-	x := n.x(0)
-	if n.attr("axis") != nil && x.Type.Rank() != 1 {
-		n.fail("has an axis; allowed is Unique of all elements")
+	x, axis := n.x(0), 0
+	if n.attr("axis") == nil {
+		x = n.flat(x)
+	} else {
+		axis = n.axis(n.int("axis", 0), x.Type.Rank())
 	}
-	x = n.flat(x)
-	size := x.Type.Shape[0]
+	size := x.Type.Shape[axis]
 	if !size.IsStatic() || size.Const < 1 {
-		n.fail("the input has %v elements; want a number that is known, 1 or more", size)
+		n.fail("the input has %v slices to compare; want a number that is known, 1 or more", size)
 	}
 	count := int(size.Const)
-	values, order := op.Sort(x, 0, false)
-	order = cast(order, dtype.I64)
-	first := op.Const(n.b.g, 1, ir.TypeOf(dtype.Bool, size.Const))
-	if count > 1 {
-		differs := op.Ne(op.Narrow(values, 0, 1, count-1), op.Narrow(values, 0, 0, count-1))
-		first = op.Concat(0, op.Const(n.b.g, 1, ir.TypeOf(dtype.Bool, 1)), differs)
-	}
-	group := op.Sub(op.Cumsum(cast(first, dtype.I64), op.ScanAttrs{Axis: 0}), number(1, order)) // of sorted elements
+	order, first := n.sortedSlices(x, axis)
+	group := op.Sub(op.Cumsum(cast(first, dtype.I64), op.ScanAttrs{Axis: 0}), number(1, order)) // of sorted slices
 	number0 := op.Const(n.b.g, 0, ir.TypeOf(dtype.I64, size.Const))
 	inverse := op.Scatter(number0, order, group, "none")
 	// The first of equals, by its position: the sort may not keep their order.
@@ -125,15 +124,50 @@ func uniqueOp(n *node) []*value {
 		inverse = op.Gather(rank, inverse, 0)
 	}
 	index = op.Where(used, index, number(0, index))
-	all := []*ir.Node{op.Gather(x, index, 0), index, inverse, counts}
-	rows := ir.Dim{}
+	all := []*ir.Node{op.Gather(x, index, axis), index, inverse, counts}
 	for i := range all {
 		if i != 2 && i < len(n.p.GetOutput()) && n.p.GetOutput()[i] != "" {
-			rows = n.rowsOf(i, 0, size, groups)
-			all[i] = op.Narrow(all[i], 0, 0, int(rows.Const))
+			along := axis
+			if i > 0 {
+				along = 0
+			}
+			rows := n.rowsOf(i, along, size, groups)
+			all[i] = op.Narrow(all[i], along, 0, int(rows.Const))
 		}
 	}
 	return many(all...)
+}
+
+// sortedSlices returns the order of the slices of x along an axis, i64, by their first element, then by the second, and
+// so on. first says which of the sorted slices differ from the one before.
+func (n *node) sortedSlices(x *ir.Node, axis int) (order, first *ir.Node) {
+	size := x.Type.Shape[axis].Const
+	if axis > 0 {
+		perm := []int{axis}
+		for i := range x.Type.Rank() {
+			if i != axis {
+				perm = append(perm, i)
+			}
+		}
+		x = op.Transpose(x, perm...)
+	}
+	width, ok := x.Type.Shape[1:].Numel()
+	if !ok || !width.IsStatic() || width.Const > maxUniqueColumns {
+		n.fail("the slices have %v elements; allowed is a known number up to %d", width, maxUniqueColumns)
+	}
+	rows := op.Reshape(x, ir.ShapeOf(size, width.Const))
+	order = n.along(ir.ShapeOf(size), 0)
+	for c := int(width.Const) - 1; c >= 0; c-- { // the sort keeps the order of equals
+		column := op.Reshape(op.Narrow(rows, 1, c, 1), ir.ShapeOf(size))
+		order = op.Gather(order, op.ArgSort(op.Gather(column, order, 0), 0, false), 0)
+	}
+	first = op.Const(n.b.g, 1, ir.TypeOf(dtype.Bool, 1))
+	if size > 1 {
+		rows = op.Gather(rows, order, 0)
+		differs := op.Ne(op.Narrow(rows, 0, 1, int(size)-1), op.Narrow(rows, 0, 0, int(size)-1))
+		first = op.Concat(0, first, op.Any(differs, false, 1))
+	}
+	return order, first
 }
 
 // suppress converts NonMaxSuppression. Each step takes the best remaining box of each class and drops those that

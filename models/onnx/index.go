@@ -1,6 +1,8 @@
 package onnx
 
 import (
+	"slices"
+
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
@@ -20,6 +22,9 @@ var (
 	_ = on("GatherElements", 11, func(n *node) []*value {
 		x := n.x(0)
 		axis := n.axis(n.int("axis", 0), x.Type.Rank())
+		if rows := n.rowIndices(1, x.Type.Shape, axis); rows != nil {
+			return one(op.Gather(x, rows, 0))
+		}
 		return one(n.pick(x, n.indices(1, x.Type.Shape[axis]), axis))
 	})
 	_ = on("ScatterElements", 11, scatterElements)
@@ -153,9 +158,33 @@ func (n *node) rowOf(idx *ir.Node, shape ir.Shape) *ir.Node {
 func scatterElements(n *node) []*value {
 	x, u := n.x(0), n.x(2)
 	axis := n.axis(n.int("axis", 0), x.Type.Rank())
+	if rows := n.rowIndices(1, x.Type.Shape, axis); rows != nil && u.Type.Shape.Equal(n.x(1).Type.Shape) {
+		return one(op.Scatter(x, rows, u, n.str("reduction", "none")))
+	}
 	idx := n.indices(1, x.Type.Shape[axis])
 	at := n.positions(x.Type.Shape, idx, axis)
 	return one(op.Reshape(n.scattered(n.flat(x), at, n.flat(u), idx.Type.Shape), x.Type.Shape))
+}
+
+// rowIndices returns the indices of whole rows if input i, the indices of elements of a tensor of that shape, is one index
+// for each row, expanded to its elements. Exporters write index_add and expanded gathers so. It returns nil for others.
+func (n *node) rowIndices(i int, shape ir.Shape, axis int) *ir.Node {
+	idx := n.x(i)
+	if axis != 0 || len(shape) < 2 || idx.Type.Rank() != len(shape) || !idx.Is(op.ExpandDef) ||
+		slices.ContainsFunc(n.in, func(v *value) bool { return v != nil && v.bound != nil }) {
+		return nil
+	}
+	rows := idx.In[0]
+	if rows.Type.Rank() != len(shape) || rows.Type.Shape[0] != idx.Type.Shape[0] {
+		return nil
+	}
+	for a := 1; a < len(shape); a++ {
+		if !rows.Type.Shape[a].Is(1) || idx.Type.Shape[a] != shape[a] {
+			return nil
+		}
+	}
+	rows = op.Reshape(rows, rows.Type.Shape[:1])
+	return op.Where(op.Lt(rows, number(0, rows)), op.Add(rows, n.sizeNode(shape[0], rows.Type.DType)), rows)
 }
 
 // tensorScatter writes the rows of an update into a cache, from a position of each batch on.

@@ -49,8 +49,6 @@ var (
 		note: "the result is its input, a column for each class, and no list of maps"})
 )
 
-var _ = refuse("allowed are TreeEnsembleRegressor and TreeEnsembleClassifier, which opsets before 5 have",
-	"ai.onnx.ml.TreeEnsemble")
 var _ = refuse("it is a support vector machine; allowed of ai.onnx.ml are linear models, scalers and what "+
 	"docs/onnx-ops.md lists", "ai.onnx.ml.SVMRegressor", "ai.onnx.ml.SVMClassifier")
 var _ = refuse("it works on text or maps", "ai.onnx.ml.CastMap", "ai.onnx.ml.CategoryMapper", "ai.onnx.ml.DictVectorizer",

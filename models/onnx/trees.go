@@ -197,8 +197,8 @@ func (n *node) leaves(f *forest, x *ir.Node) *ir.Node {
 	return at
 }
 
-// treeScores returns the sums of what the leaves of all trees give each of count targets, [rows, count].
-func (n *node) treeScores(of string, count int) *ir.Node {
+// rowsOfFeatures returns input 0 as a matrix of floats.
+func (n *node) rowsOfFeatures() *ir.Node {
 	x := n.x(0)
 	if d := x.Type.DType; d != dtype.F32 && d != dtype.F64 {
 		x = cast(x, dtype.F32)
@@ -206,37 +206,78 @@ func (n *node) treeScores(of string, count int) *ir.Node {
 	if x.Type.Rank() == 1 {
 		x = op.Reshape(x, ir.Shape{ir.Static(1), x.Type.Shape[0]})
 	}
+	return x
+}
+
+// treeScores returns what the trees give each of count targets, [rows, count].
+func (n *node) treeScores(of string, count int) *ir.Node {
+	x := n.rowsOfFeatures()
 	f := n.forest(n.features(x))
 	weights := n.mlFloats(of + "_weights")
 	trees, ids := n.mlInts(of+"_treeids", len(weights), false), n.mlInts(of+"_nodeids", len(weights), false)
 	targets := n.mlInts(of+"_ids", len(weights), false)
-	if int64(count)*int64(len(f.features)) > 8*maxTreeNodes {
-		n.fail("has %d tree nodes and %d targets, which is too many", len(f.features), count)
-	}
-	give := make([]float64, len(f.features)*count)
+	g := n.newGifts(dtype.F32, f, count)
 	for k, w := range weights {
 		i, ok := f.at[[2]int64{trees[k], ids[k]}]
-		if !ok || targets[k] < 0 || targets[k] >= int64(count) {
-			n.fail("%s_weights has a number for target %d of node %d of tree %d; there is no such node, or there are only "+
-				"%d targets", of, targets[k], ids[k], trees[k], count)
+		if !ok {
+			n.fail("%s_weights has a number for node %d of tree %d; there is no such node", of, ids[k], trees[k])
 		}
-		give[i*count+int(targets[k])] += w
+		g.add(i, targets[k], w)
 	}
-	table := op.Reshape(n.table(dtype.F32, give), ir.ShapeOf(int64(len(f.features)), int64(count)))
-	y := op.Gather(table, n.leaves(f, x), 0) // [rows, trees, count]
-	switch how := n.str("aggregate_function", "SUM"); how {
+	return g.scores(f, x, n.str("aggregate_function", "SUM"))
+}
+
+// gifts are the numbers that each leaf gives each target, [nodes, count].
+type gifts struct {
+	n     *node
+	typ   dtype.DType
+	count int
+	sums  []float64
+	given []bool
+}
+
+func (n *node) newGifts(t dtype.DType, f *forest, count int) *gifts {
+	size := len(f.features)
+	if int64(count)*int64(size) > 8*maxTreeNodes {
+		n.fail("has %d tree nodes and %d targets, which is too many", size, count)
+	}
+	return &gifts{n, t, count, make([]float64, size*count), make([]bool, size*count)}
+}
+
+// add adds a weight of node i.
+func (g *gifts) add(i int, target int64, weight float64) {
+	if target < 0 || target >= int64(g.count) {
+		g.n.fail("a leaf has a weight for target %d; allowed are 0 to %d", target, g.count-1)
+	}
+	k := i*g.count + int(target)
+	g.sums[k] += weight
+	g.given[k] = true
+}
+
+// scores returns what the leaves that the rows of x reach give each target, [rows, count]. The least and the largest
+// are those of the leaves that give something, and 0 if there are none.
+func (g *gifts) scores(f *forest, x *ir.Node, how string) *ir.Node {
+	none := map[string]float64{"MIN": math.Inf(1), "MAX": math.Inf(-1)}[how]
+	for k, given := range g.given {
+		if !given {
+			g.sums[k] = none
+		}
+	}
+	table := op.Reshape(g.n.table(g.typ, g.sums), ir.ShapeOf(int64(len(f.features)), int64(g.count)))
+	y := op.Gather(table, g.n.leaves(f, x), 0) // [rows, trees, count]
+	switch how {
 	case "SUM":
-		y = op.ReduceSum(y, false, 1)
+		return op.ReduceSum(y, false, 1)
 	case "AVERAGE":
-		y = op.ReduceMean(y, false, 1)
+		return op.ReduceMean(y, false, 1)
 	case "MIN":
 		y = op.ReduceMin(y, false, 1)
 	case "MAX":
 		y = op.ReduceMax(y, false, 1)
 	default:
-		n.fail("aggregate_function is %s; allowed are SUM, AVERAGE, MIN and MAX", how)
+		g.n.fail("aggregate_function is %s; allowed are SUM, AVERAGE, MIN and MAX", how)
 	}
-	return y
+	return op.Where(op.Eq(y, number(none, y)), number(0, y), y)
 }
 
 // base adds base_values to scores, if the node has them.

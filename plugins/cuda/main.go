@@ -9,14 +9,17 @@ import (
 
 	"github.com/rlx-go/rlx/format"
 	"github.com/rlx-go/rlx/plugins/cuda/driver"
+	"github.com/rlx-go/rlx/plugins/internal/gpu"
 	"github.com/rlx-go/rlx/plugins/rpc/serve"
 )
 
 func main() {
+	log := serve.NewLogger(slog.LevelDebug)
+	gpu.LogPhases(log)
 	b := driver.New()
 	go b.Prepare() // opens the device while the host is still reading the artifact
 	serve.Backend(serve.Config{
-		Name: "cuda", Backend: b, Log: serve.NewLogger(slog.LevelInfo),
+		Name: "cuda", Backend: b, Log: log,
 		Decode: format.DecodeProgram,
 	})
 }

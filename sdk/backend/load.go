@@ -25,6 +25,9 @@ func (b *backend) Load(ctx context.Context, l device.Load) (device.Executable, e
 	} else if err := info.CheckPrecision(l.Precision); err != nil {
 		return nil, err
 	}
+	if why := b.target.Lacks(l.Program.Graph); why != "" {
+		return nil, diag.New(device.ErrUnsupported, "backend "+b.Name, "%s: %s", l.Program.Method, why)
+	}
 	x := &executable{b: b, program: l.Program}
 	if err := x.find(); err != nil {
 		return nil, err

@@ -14,7 +14,7 @@ var (
 	_ = register(kernel{op: "grid_attention", takes: "(f32...)", run: gridAttention, makesBlocked: gridMakesBlocked})
 	_ = register(
 		kernel{op: "attention",
-			takes:   "(f32, f32|f16|bf16, f32|f16|bf16, mask: f32|bool, position: i32, kv_len: i32, sinks: f32, sequence: i32)",
+			takes:   "(f32, f32|f16|bf16, f32|f16|bf16, mask: f32|bool, position: i32, kv_len: i32, sinks: f32, sequence: i32, pages: i32)",
 			scratch: attentionScratch, prepare: func(n *ir.Node) func(*call) error { return newAttention(n).run }})
 )
 
@@ -52,6 +52,9 @@ var maskKinds = map[string]attention.MaskKind{
 func attentionScratch(p *pool.Pool, n *ir.Node, precision product.Precision) (r pool.Size) {
 	a, most := n.Attrs.(op.AttentionAttrs), n.Graph.Syms.Largest
 	at := a.Geometry(most(n.In[0].Type.Shape), most(n.In[1].Type.Shape), most(n.In[2].Type.Shape), nil)
+	if pages := n.In[op.AttentionPages]; pages != nil {
+		at.InPages(a, most(pages.Type.Shape)[1])
+	}
 	g := attention.Args{B: at.B, Heads: at.H, KVHeads: at.HKV, SQ: at.Sq, SK: at.Sk, DK: at.D, DV: at.DV,
 		Mask: maskKinds[a.Mask]}
 	for _, g.Precision = range []product.Precision{product.Float32, precision} { // few rows stay float32
@@ -86,6 +89,9 @@ func (x *attending) run(c *call) error {
 		}
 	}
 	at := x.Geometry(q.Shape, k.Shape, v.Shape, shape)
+	if err := x.pages(c, &at); err != nil {
+		return err
+	}
 	g.B, g.Heads, g.KVHeads, g.SQ, g.SK, g.DK, g.DV = at.B, at.H, at.HKV, at.Sq, at.Sk, at.D, at.DV
 	g.QStride, g.KStride, g.VStride, g.OutStride = attention.Strides(at.Q), attention.Strides(at.K),
 		attention.Strides(at.V),
@@ -151,6 +157,23 @@ func (x *attending) elements(c *call, at *op.AttentionGeometry) error {
 		g.Elements = append(g.Elements, element)
 	}
 	return nil
+}
+
+// pages reads the operand pages into args and makes the geometry that of pages.
+func (x *attending) pages(c *call, at *op.AttentionGeometry) error {
+	g := &x.args
+	g.Pages = nil
+	if !c.has(op.AttentionPages) {
+		return nil
+	}
+	pages := c.in[op.AttentionPages]
+	at.InPages(x.AttentionAttrs, pages.Shape[1])
+	g.Page, g.PerElement = at.Page, pages.Shape[1]
+	values := view[int32](pages)
+	if len(values) > 0 && at.Sk > 0 {
+		g.Pages = values
+	}
+	return op.CheckPages(values, g.PerElement, c.in[1].Shape[0])
 }
 
 // from returns view(t[first:]), where t is flat. Of an empty tensor it returns view(t).

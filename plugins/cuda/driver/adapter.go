@@ -68,6 +68,16 @@ func (a *api) abort(why error) {
 	})
 }
 
+// oneQueue lets the library make one queue of work for the device, unless the user has chosen a number. It makes eight
+// by default, which takes half of the time in which it makes a context, and this package uses one stream. It must be
+// called before the library is initialised.
+func oneQueue() {
+	const queues = "CUDA_DEVICE_MAX_CONNECTIONS"
+	if _, chosen := os.LookupEnv(queues); !chosen {
+		os.Setenv(queues, "1") // in the environment of C, too
+	}
+}
+
 const (
 	// leastVersion is the least version of CUDA that a driver must have, in the form of cuDriverGetVersion. It is that
 	// of drivers 525 and later, the first that read the PTX of this backend.
@@ -84,7 +94,10 @@ func (a *api) Adapters() ([]gpu.Adapter, error) {
 	unavailable := func(format string, args ...any) error {
 		return diag.New(device.ErrUnavailable, "cuda", format, args...).WithHint(installDriver)
 	}
+	oneQueue()
+	end := gpu.Phase("load libcuda")
 	l, missing, err := a.open()
+	end()
 	if err != nil {
 		return nil, unavailable("%w", err)
 	}
@@ -100,7 +113,10 @@ func (a *api) Adapters() ([]gpu.Adapter, error) {
 	if len(missing) > 0 {
 		return nil, unavailable("libcuda.so.1 has no %s", missing[0])
 	}
-	if r := l.call(cuInit, 0); r == errorNoDevice {
+	end = gpu.Phase("cuInit")
+	r := l.call(cuInit, 0)
+	end()
+	if r == errorNoDevice {
 		return nil, diag.New(device.ErrUnavailable, "cuda", "this machine has no NVIDIA GPU that this process may use").
 			WithHint("see nvidia-smi, and CUDA_VISIBLE_DEVICES in the environment; or use --backend wgpu or cpu")
 	} else if r != success {
@@ -144,6 +160,8 @@ type adapter struct {
 	matrix     matrix.Device
 	info       device.Device
 	limits     gpu.Limits
+
+	translated sync.Map // by the text of a source, until it is compiled
 
 	mu      sync.Mutex
 	context uintptr // the primary context; 0 before Open
@@ -246,9 +264,11 @@ func (a *adapter) Open() (gpu.Device, error) {
 			WithHint("%s", hint)
 	}
 	context := made[uintptr]()
+	end := gpu.Phase("create the context")
 	if r := a.call(cuDevicePrimaryCtxRetain, address(context), uintptr(a.number)); r != success {
 		return nil, failed(r)
 	}
+	end()
 	a.mu.Lock()
 	a.context = *context
 	a.mu.Unlock()
@@ -257,5 +277,7 @@ func (a *adapter) Open() (gpu.Device, error) {
 	if r := a.call(cuStreamCreate, address(stream), streamNonBlocking); r != success {
 		return nil, failed(r)
 	}
-	return &opened{adapter: a, stream: *stream, cubins: cubins{dir: a.api.cache}}, nil
+	d := &opened{adapter: a, stream: *stream}
+	d.feeder = newFeeder(d)
+	return d, nil
 }

@@ -33,7 +33,6 @@ func (p *pipeline) Release() {
 
 // Compile compiles the sources in parallel, on all cores.
 func (d *opened) Compile(sources []gpu.Source) (made []gpu.Pipeline, failed int, err error) {
-	d.cubins.trim()
 	made = make([]gpu.Pipeline, len(sources))
 	errs := make([]error, len(sources))
 	var g errgroup.Group
@@ -49,6 +48,9 @@ func (d *opened) Compile(sources []gpu.Source) (made []gpu.Pipeline, failed int,
 		})
 	}
 	_ = g.Wait()
+	if d.linked.Swap(false) {
+		d.cubins().trim()
+	}
 	for i, err := range errs {
 		if err != nil {
 			return made, i, err
@@ -57,27 +59,66 @@ func (d *opened) Compile(sources []gpu.Source) (made []gpu.Pipeline, failed int,
 	return made, 0, nil
 }
 
-func (d *opened) compile(s gpu.Source) (*pipeline, error) {
-	k, ok := matrix.Kernel(s.Text)
+// translated is a kernel as PTX.
+type translated struct {
+	*ptx.Kernel
+	overlaps bool
+	key      string // in cubins
+	code     []byte // from cubins; nil if there is none
+}
+
+// Translate does what compiling does without the device.
+func (a *adapter) Translate(sources []gpu.Source) {
+	var g errgroup.Group
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for _, s := range sources {
+		g.Go(func() error {
+			if k, err := a.translate(s.Text); err == nil { // Compile returns the error
+				a.translated.Store(s.Text, k)
+			}
+			return nil
+		})
+	}
+	_ = g.Wait()
+}
+
+func (a *adapter) translate(source string) (t translated, err error) {
+	k, ok := matrix.Kernel(source)
 	if !ok {
-		var err error
-		if k, err = ptx.Translate(s.Text); err != nil {
-			return nil, fmt.Errorf("%w, of\n%s", err, s.Text)
+		if k, err = ptx.Translate(source); err != nil {
+			return t, fmt.Errorf("%w, of\n%s", err, source)
 		}
 	}
-	p := &pipeline{d: d, bindings: s.Bindings, threads: k.Threads, shared: k.Dynamic}
-	if d.capability >= overlapCapability && d.version >= overlapVersion {
-		k.Text, p.overlaps = overlapping(k.Text)
+	t.Kernel = k
+	if a.capability >= overlapCapability && a.version >= overlapVersion {
+		k.Text, t.overlaps = overlapping(k.Text)
 	}
-	defer d.enter()()
-	key := d.cubins.key(k.Text, d.info.Name, strconv.Itoa(d.capability), d.cuda())
-	code := d.cubins.find(key)
-	if code == nil || !p.load(code, k.Entry) {
+	t.key = a.cubins().key(k.Text, a.info.Name, strconv.Itoa(a.capability), a.cuda())
+	t.code = a.cubins().find(t.key)
+	return t, nil
+}
+
+func (a *adapter) cubins() cubins { return cubins{dir: a.api.cache} }
+
+func (d *opened) compile(s gpu.Source) (*pipeline, error) {
+	var k translated
+	if early, ok := d.translated.LoadAndDelete(s.Text); ok {
+		k = early.(translated)
+	} else {
 		var err error
-		if code, err = d.link(k.Text); err != nil {
+		if k, err = d.translate(s.Text); err != nil {
 			return nil, err
 		}
-		d.cubins.add(key, code)
+	}
+	p := &pipeline{d: d, bindings: s.Bindings, threads: k.Threads, shared: k.Dynamic, overlaps: k.overlaps}
+	defer d.enter()()
+	if k.code == nil || !p.load(k.code, k.Entry) {
+		code, err := d.link(k.Text)
+		if err != nil {
+			return nil, err
+		}
+		d.cubins().add(k.key, code)
+		d.linked.Store(true)
 		if !p.load(code, k.Entry) {
 			return nil, fmt.Errorf("the driver does not load the code that it made of\n%s", k.Text)
 		}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/rlx-go/rlx/core/device"
@@ -15,7 +16,8 @@ import (
 type opened struct {
 	*adapter
 	stream uintptr
-	cubins cubins
+	feeder *feeder
+	linked atomic.Bool  // Compile has kept code since it last trimmed the folder
 	config launchConfig // of the current launch
 
 	beside         uintptr // a stream for copies beside commands; 0 until it is needed
@@ -104,6 +106,7 @@ func (d *opened) NewBuffer(label string, bytes int64, use gpu.Usage) (gpu.Buffer
 
 // Release frees the memory. The library waits for submissions that use it.
 func (b *buffer) Release() {
+	_ = b.d.feeder.flush() // after an error, it may have copies to the buffer
 	defer b.d.enter()()
 	if b.host {
 		b.d.call(cuStreamSynchronize, b.d.stream)
@@ -129,8 +132,8 @@ func (b *buffer) Mapped() (bool, error) {
 	return b.d.collect(), b.d.takeError()
 }
 
-// Upload copies in the order of the stream. The library returns when it has read the data of mapped or other pageable
-// memory.
+// Upload copies in the order of the stream. Either the feeder reads the data until it is flushed, or the library returns
+// when it has read the data.
 func (d *opened) Upload(to gpu.Buffer, offset int64, data []byte) error {
 	if len(data) == 0 {
 		return nil
@@ -138,8 +141,8 @@ func (d *opened) Upload(to gpu.Buffer, offset int64, data []byte) error {
 	defer d.enter()()
 	at := to.(*buffer).at + uintptr(offset)
 	whole := len(data) &^ 3
-	if whole > 0 {
-		r := d.call(cuMemcpyHtoDAsync, at, uintptr(unsafe.Pointer(&data[0])), uintptr(whole), d.stream)
+	if whole > 0 && !d.feeder.add(at, data[:whole]) {
+		r := d.call(cuMemcpyHtoDAsync, at, pointer(data), uintptr(whole), d.stream)
 		if r != success {
 			return d.failure("copying to the device", r)
 		}
@@ -157,6 +160,14 @@ func (d *opened) Upload(to gpu.Buffer, offset int64, data []byte) error {
 }
 
 func (d *opened) Uploaded() error {
+	if err := d.feeder.flush(); err != nil {
+		return err
+	}
+	return d.synchronize()
+}
+
+// synchronize waits until the stream is empty.
+func (d *opened) synchronize() error {
 	defer d.enter()()
 	return d.check("copying to the device", d.call(cuStreamSynchronize, d.stream))
 }
@@ -164,6 +175,9 @@ func (d *opened) Uploaded() error {
 func (d *opened) Write(to gpu.Buffer, data []byte) error {
 	if err := d.Upload(to, 0, data); err != nil {
 		return err
+	}
+	if len(data) < leastFeed {
+		return d.synchronize() // not until the feeder has put all of a program's weights into the stream
 	}
 	return d.Uploaded()
 }

@@ -89,6 +89,9 @@ func (c *commands) Release() {
 
 func (d *opened) Submit(of gpu.Commands) error {
 	c := of.(*commands)
+	if err := d.feeder.flush(); err != nil {
+		return err
+	}
 	defer d.enter()()
 	if c.graph != 0 {
 		if r := d.call(cuGraphLaunch, c.graph, d.stream); r != success {

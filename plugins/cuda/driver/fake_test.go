@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"unsafe"
 
@@ -24,6 +25,8 @@ type fake struct {
 	capturing               bool
 	graphs                  [][][]uintptr // arguments of the copies of each graph; the last one is captured
 	code                    []byte        // that the linker makes; modules have to begin with it
+
+	mu sync.Mutex // held by each call
 }
 
 func newFake() *fake {
@@ -36,6 +39,8 @@ func (f *fake) open() (library, []string, error) { return f, nil, nil }
 func at[T any](p uintptr) *T { return (*T)(unsafe.Pointer(unsafe.SliceData(memory(p, 1)))) }
 
 func (f *fake) call(of function, args ...uintptr) result {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	f.calls = append(f.calls, of)
 	if r := f.results[of]; r != success {
 		return r
@@ -79,8 +84,8 @@ func (f *fake) call(of function, args ...uintptr) result {
 	case cuGraphInstantiate:
 		*at[uintptr](args[0]) = args[1]
 	case cuGraphLaunch:
-		for _, copied := range f.graphs[args[0]-1] {
-			f.call(cuMemcpyAsync, copied...)
+		for _, c := range f.graphs[args[0]-1] {
+			copy(memory(c[0], int64(c[2])), memory(c[1], int64(c[2])))
 		}
 	case cuDevicePrimaryCtxRetain, cuStreamCreate, cuEventCreate:
 		*at[uintptr](args[0]) = 1

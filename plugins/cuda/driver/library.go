@@ -43,6 +43,7 @@ const (
 	cuEventDestroy
 	cuEventRecord
 	cuEventQuery
+	cuEventSynchronize
 	cuEventElapsedTime
 	cuLinkCreate
 	cuLinkAddData
@@ -72,6 +73,7 @@ var symbols = [...]string{
 	cuGraphInstantiate: "cuGraphInstantiateWithFlags", cuGraphLaunch: "cuGraphLaunch",
 	cuGraphDestroy: "cuGraphDestroy", cuGraphExecDestroy: "cuGraphExecDestroy", cuEventCreate: "cuEventCreate",
 	cuEventDestroy: "cuEventDestroy_v2", cuEventRecord: "cuEventRecord", cuEventQuery: "cuEventQuery",
+	cuEventSynchronize: "cuEventSynchronize",
 	cuEventElapsedTime: "cuEventElapsedTime", cuLinkCreate: "cuLinkCreate_v2", cuLinkAddData: "cuLinkAddData_v2",
 	cuLinkComplete: "cuLinkComplete", cuLinkDestroy: "cuLinkDestroy", cuModuleLoadData: "cuModuleLoadData",
 	cuModuleUnload: "cuModuleUnload", cuModuleGetFunction: "cuModuleGetFunction",

@@ -10,6 +10,8 @@ import (
 
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/core/program"
+	"github.com/rlx-go/rlx/core/target"
 	"github.com/rlx-go/rlx/plugins/internal/gpu/kernels"
 )
 
@@ -28,6 +30,7 @@ func New(api API) *Backend { return &Backend{api: api, opened: map[string]*gpu{}
 // find lists the adapters if that has not succeeded yet. The caller holds mu.
 func (b *Backend) find() (err error) {
 	if b.adapters == nil {
+		defer Phase("list devices")()
 		b.adapters, err = b.api.Adapters()
 	}
 	return err
@@ -51,21 +54,41 @@ func (b *Backend) Info(context.Context) (device.Info, error) {
 		if err := b.find(); err != nil {
 			return device.Info{}, err
 		}
-		to := *kernels.Description()
-		to.Name = b.api.Name()
+		to := b.description()
 		precisions := b.adapters[0].Limits().Precisions
 		for _, a := range b.adapters {
 			l := a.Limits()
-			to.MaxOperands = min(to.MaxOperands, l.Bindings-2) // the result and the parameters take two
 			precisions = slices.DeleteFunc(slices.Clone(precisions),
 				func(p string) bool { return !slices.Contains(l.Precisions, p) })
 		}
 		if len(precisions) > 0 {
 			precisions = append([]string{device.DefaultPrecision}, precisions...)
 		}
-		return device.Info{Name: to.Name, Version: kernels.Version, Devices: b.infos(), Target: &to,
+		return device.Info{Name: to.Name, Version: kernels.Version, Devices: b.infos(), Target: to,
 			Precisions: precisions, SetsWeights: true}, nil
 	})
+}
+
+// description describes the nodes that Load takes on every adapter. The caller holds mu and has called find.
+func (b *Backend) description() *target.Description {
+	to := *kernels.Description()
+	to.Name = b.api.Name()
+	for _, a := range b.adapters {
+		to.MaxOperands = min(to.MaxOperands, a.Limits().Bindings-2) // the result and the parameters take two
+	}
+	return &to
+}
+
+// refuse returns an error for a program that the description does not take. Steps are not all that counts: a view is
+// none, but its value may have an element type that the backend lacks.
+func (b *Backend) refuse(p *program.Program) error {
+	b.mu.Lock()
+	to := b.description()
+	b.mu.Unlock()
+	if why := to.Lacks(p.Graph); why != "" {
+		return diag.New(device.ErrUnsupported, p.Method, "the %s backend cannot run it: %s", b.api.Name(), why)
+	}
+	return nil
 }
 
 // Prepare lists the adapters and opens the first one in advance, because drivers take a while to open a device. It
@@ -142,6 +165,7 @@ type gpu struct {
 // request opens the device.
 func (g *gpu) request() {
 	defer close(g.opened)
+	defer Phase("open device")()
 	g.dev, g.err = g.adapter.Open()
 }
 

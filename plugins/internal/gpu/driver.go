@@ -97,6 +97,13 @@ type InPlace interface {
 	Over(label string, memory []byte) (Buffer, error)
 }
 
+// Translator is implemented by an Adapter that can do a part of Device.Compile before its device is open.
+type Translator interface {
+	// Translate prepares a later call of Device.Compile with these sources while the device is being opened. It
+	// returns no error; Compile does.
+	Translate(sources []Source)
+}
+
 // Pinner is implemented by a Device that can pin memory of the host, and copy from and to it.
 type Pinner interface {
 	// Pin makes a buffer of mapped memory, which begins at a page boundary, for Encoder.Copy alone. The memory must

@@ -45,7 +45,8 @@ func (x *executable) planEarly() {
 	for i, s := range x.program.Steps {
 		step[s.Node] = i
 	}
-	for _, d := range x.dispatches {
+	for i := range x.dispatches { // whose pipelines are being made
+		d := &x.dispatches[i]
 		for _, n := range d.steps {
 			step[n.ID] = max(step[n.ID], d.step)
 		}
@@ -100,7 +101,7 @@ func (x *executable) makeEarly() error {
 		x.early.one = nil
 		return err
 	}
-	return x.gpu.dev.Write(x.early.one, []byte{1, 0, 0, 0})
+	return x.gpu.dev.Upload(x.early.one, 0, []byte{1, 0, 0, 0}) // before any run, in the order of the stream
 }
 
 func (x *executable) releaseEarly() {

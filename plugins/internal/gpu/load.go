@@ -102,6 +102,9 @@ func (b *Backend) Load(_ context.Context, l device.Load) (device.Executable, err
 		if err != nil {
 			return nil, err
 		}
+		if err := b.refuse(l.Program); err != nil {
+			return nil, err
+		}
 		limits := g.limits.Kernels
 		switch p := l.Precision; {
 		case p == "" || p == device.DefaultPrecision:
@@ -127,15 +130,21 @@ func (b *Backend) Load(_ context.Context, l device.Load) (device.Executable, err
 	})
 }
 
-// load plans the program while the device may still be opening. Then it allocates buffers and uploads weights on one
-// goroutine, and compiles on another.
+// load plans the program, and begins to compile it, while the device may still be opening. Then goroutines of their own
+// upload weights and pin memory of the host while this one compiles. The shaders that read nothing but weights run while
+// the first run is prepared.
 func (x *executable) load() (err error) {
+	end := Phase("plan")
 	if err := x.plan(); err != nil {
 		return err
 	}
+	end()
+	x.translate()
+	end = Phase("wait for the device")
 	if err := x.gpu.ready(); err != nil {
 		return err
 	}
+	end()
 	x.gpu.mu.Lock()
 	defer x.gpu.mu.Unlock()
 	defer x.gpu.dev.Use()()
@@ -147,45 +156,59 @@ func (x *executable) load() (err error) {
 	if err := x.checkMemory(); err != nil {
 		return err
 	}
-	allocated, uploaded := make(chan error, 1), make(chan error, 1)
+	allocated, uploaded, pinned := make(chan error, 1), make(chan error, 1), make(chan error, 1)
 	go func() {
 		err := x.allocate()
 		allocated <- err
-		if err == nil {
-			err = x.upload()
+		if err != nil {
+			uploaded <- nil
+			pinned <- nil
+			return
 		}
-		uploaded <- err
+		go func() { pinned <- x.pin() }()
+		uploaded <- x.upload()
 	}()
 	err = x.compile()
-	err = cmp.Or(<-allocated, err)
-	if err == nil {
+	if err = cmp.Or(<-allocated, err); err == nil {
 		err = x.bindAll()
 	}
 	if err == nil {
+		x.gpu.dev.Exclusive(func() { _ = x.bind(x.program.Graph.Syms.Min()) }) // the run reports the error
+	}
+	loaded, bound := err, x.bound != nil
+	kept := make(chan error, 1)
+	go func() {
+		err := <-uploaded
+		if err == nil && loaded == nil {
+			err = x.makeKept(x.section, nil)
+		}
+		kept <- err
+	}()
+	if err = cmp.Or(err, <-pinned); err == nil && bound {
 		x.prepareFirstRun()
 	}
-	section := x.section
-	if err = cmp.Or(err, <-uploaded); err != nil {
+	if err = cmp.Or(err, <-kept); err != nil {
 		return err
 	}
 	x.section = nil
-	return x.makeKept(section, nil)
+	return nil
 }
 
-// prepareFirstRun prepares the first run while the weights are being uploaded. It writes the parameters for the
-// smallest sizes, which are the only sizes of most programs. It also records the run, unless the program has a state,
-// because that is not known yet. If this fails, the run reports the error.
+// prepareFirstRun records the first run, for the sizes that are bound: the smallest, which are the only sizes of most programs. It does not
+// if the program has a state, because that is not known yet. If this fails, the run reports the error.
 func (x *executable) prepareFirstRun() {
+	defer Phase("prepare the first run")()
 	x.gpu.dev.Exclusive(func() {
-		if x.bind(x.program.Graph.Syms.Min()) == nil && x.program.StateSize == 0 && len(x.loops) == 0 {
+		if x.program.StateSize == 0 && len(x.loops) == 0 {
 			x.tape, _ = x.record(nil)
 		}
 	})
 }
 
-// allocate makes all buffers of the program.
+// allocate makes the buffers of the program on the device.
 func (x *executable) allocate() (err error) {
 	defer caught(&err)
+	defer Phase("allocate")()
 	for _, s := range x.weights {
 		if err := s.make(x.gpu, "weights"); err != nil {
 			return err
@@ -200,6 +223,19 @@ func (x *executable) allocate() (err error) {
 			return err
 		}
 	}
+	for _, y := range x.all() {
+		if y.params, err = x.gpu.dev.NewBuffer("parameters", y.paramBytes, Parameters); err != nil {
+			y.params = nil
+			return err
+		}
+	}
+	return nil
+}
+
+// pin pins the host's memory for inputs and outputs, if the device can, and makes staging buffers.
+func (x *executable) pin() (err error) {
+	defer caught(&err)
+	defer Phase("pin inputs and outputs")()
 	if p, ok := x.gpu.dev.(Pinner); ok && x.io.host == nil && int64(len(x.hostIO)) >= x.program.IOSize &&
 		x.program.IOSize > 0 {
 		if x.pinned, err = p.Pin(x.hostIO); err != nil {
@@ -210,12 +246,6 @@ func (x *executable) allocate() (err error) {
 	if err := x.makeEarly(); err != nil {
 		return err
 	}
-	for _, y := range x.all() {
-		if y.params, err = x.gpu.dev.NewBuffer("parameters", y.paramBytes, Parameters); err != nil {
-			y.params = nil
-			return err
-		}
-	}
 	return x.makeStaging()
 }
 
@@ -223,6 +253,7 @@ func (x *executable) allocate() (err error) {
 // until that is done.
 func (x *executable) upload() (err error) {
 	defer caught(&err)
+	defer Phase("upload weights")()
 	for _, r := range x.resident {
 		if err == nil && r.space.host == nil {
 			err = x.gpu.upload(r.space, r.at, x.section[r.from:min(r.to, int64(len(x.section)))])
@@ -297,19 +328,8 @@ func (x *executable) bindGroup(d *dispatch) error {
 
 // compile makes the pipelines of all dispatches. Dispatches with the same text share one.
 func (x *executable) compile() error {
-	var sources []Source
-	var of []*dispatch // of[i] is the first dispatch that needs sources[i]
-	seen := map[string]bool{}
-	var all []*dispatch
-	for _, y := range x.all() {
-		all = append(all, y.each()...)
-	}
-	for _, d := range all {
-		if t := d.source.Text; x.gpu.pipelines[t] == nil && !seen[t] {
-			seen[t] = true
-			sources, of = append(sources, d.source), append(of, d)
-		}
-	}
+	defer Phase("compile")()
+	sources, of := x.sources(x.gpu.pipelines)
 	made, failed, err := x.gpu.dev.Compile(sources)
 	for i, p := range made {
 		if p != nil {
@@ -319,10 +339,41 @@ func (x *executable) compile() error {
 	if err != nil {
 		return x.unprepared(of[failed], err)
 	}
-	for _, d := range all {
-		d.pipeline = x.gpu.pipelines[d.source.Text]
+	for _, y := range x.all() {
+		for _, d := range y.each() {
+			d.pipeline = x.gpu.pipelines[d.source.Text]
+		}
 	}
 	return nil
+}
+
+// sources returns the different sources of the dispatches of which there is no pipeline. of[i] is the first dispatch that
+// needs sources[i].
+func (x *executable) sources(have map[string]Pipeline) (sources []Source, of []*dispatch) {
+	seen := map[string]bool{}
+	for _, y := range x.all() {
+		for _, d := range y.each() {
+			if t := d.source.Text; have[t] == nil && !seen[t] {
+				seen[t] = true
+				sources, of = append(sources, d.source), append(of, d)
+			}
+		}
+	}
+	return sources, of
+}
+
+// translate uses the time until the device is open.
+func (x *executable) translate() {
+	select {
+	case <-x.gpu.opened:
+		return
+	default:
+	}
+	if t, ok := x.gpu.adapter.(Translator); ok {
+		defer Phase("translate")()
+		sources, _ := x.sources(nil)
+		t.Translate(sources)
+	}
 }
 
 // unprepared returns the error for a dispatch whose shader cannot be generated, compiled or bound.

@@ -116,6 +116,7 @@ func (x *executable) makeKept(section []byte, changed func(r interval) bool) (er
 		return nil
 	}
 	defer caught(&err)
+	defer Phase("round weights")()
 	if x.bound == nil { // which says how many workgroups they have, for any sizes
 		if err := x.bind(x.program.Graph.Syms.Min()); err != nil {
 			return err

@@ -57,6 +57,15 @@ func TestTapes(t *testing.T) {
 	}
 }
 
+// TestKeptTapes: programs with many dispatches keep fewer tapes.
+func TestKeptTapes(t *testing.T) {
+	for dispatches, want := range map[int]int{0: 32, 150: 32, 256: 32, 512: 16, 1024: 8, 5000: 8} {
+		if got := keptTapes(dispatches); got != want {
+			t.Errorf("with %d dispatches: %d; want %d", dispatches, got, want)
+		}
+	}
+}
+
 // TestPaceOf: the pace of other sizes counts only before the first run of these sizes.
 func TestPaceOf(t *testing.T) {
 	x := &executable{sizes: &sizes{}, pace: time.Second}

@@ -29,6 +29,9 @@ func genFolds(v vec) {
 			foldEach(v, f)
 		}
 		foldRows(v, f.name, f.two)
+		if f.name != "prod" {
+			foldPixels(v, f)
+		}
 	}
 	for _, store := range []bool{true, false} {
 		expRow(v, store)

@@ -53,6 +53,10 @@ type Args struct {
 	Spans []KeySpan
 	// Elements has the batch element of K and V that each batch element of Q reads. nil means its own.
 	Elements []int
+	// Pages, if not nil, has the pages of each batch element, PerElement of them: batch elements of K and V with Page keys
+	// each. SK is then Page*PerElement, and Elements is nil.
+	Pages            []int32
+	Page, PerElement int
 	// Sinks, one for each head, are scores that count in the sum of the softmax but have no value. Nil means no sinks.
 	Sinks []float32
 
@@ -72,6 +76,37 @@ func (g *Args) element(b int) int {
 		return g.Elements[b]
 	}
 	return b
+}
+
+// place returns the index in K or V of key j that batch element b of q reads, in head 0.
+func (g *Args) place(b, j int, s *Strides) int {
+	if g.Pages != nil {
+		return int(g.Pages[b*g.PerElement+j/g.Page])*s.Batch + j%g.Page*s.Seq
+	}
+	return g.element(b)*s.Batch + j*s.Seq
+}
+
+// together returns how many of n keys from key j on are equally far apart.
+func (g *Args) together(j, n int) int {
+	if g.Pages != nil {
+		return min(n, g.Page-j%g.Page)
+	}
+	return n
+}
+
+// gather copies n rows of d elements of K or V, those of keys from j on, to a buffer, widened to float32.
+func (g *Args) gather(set *isa.Set, to []float32, b, kv int, x stored.Values, s *Strides, j, n, d int) {
+	for i := 0; i < n; {
+		at := g.place(b, j+i, s) + kv*s.Head
+		for end := i + g.together(j+i, n-i); i < end; i++ {
+			if row := to[i*d : i*d+d]; x.Floats != nil {
+				copy(row, x.Floats[at:])
+			} else {
+				x.Row(set, at, d, row)
+			}
+			at += s.Seq
+		}
+	}
 }
 
 // span returns the number of keys of batch element b and the position of its query 0.
@@ -151,17 +186,25 @@ func (x *attending) Do(lo, hi, worker int) {
 }
 
 func (g *Args) check() {
-	last := g.B - 1 // batch element of k and v
+	last, keys := g.B-1, g.SK // batch element of k and v, and its keys
 	if g.Elements != nil {
 		last = slices.Max(g.Elements[:g.B])
+	}
+	if g.Pages != nil {
+		if len(g.Pages) != g.B*g.PerElement || g.SK != g.Page*g.PerElement || g.Elements != nil {
+			panic("BUG: Attention: the number of pages is wrong")
+		}
+		if keys = g.Page; g.SK > 0 {
+			last = int(slices.Max(g.Pages))
+		}
 	}
 	short := func(length, last int, s Strides, heads, n, d int) bool {
 		return n*d > 0 && length < last*s.Batch+(n-1)*s.Seq+(heads-1)*s.Head+d
 	}
 	kv := g.KVHeads
 	if kv <= 0 || kv > g.Heads || short(len(g.Q), g.B-1, g.QStride, g.Heads, g.SQ, g.DK) ||
-		short(g.K.Len(), last, g.KStride, kv, g.SK, g.DK) ||
-		short(g.V.Len(), last, g.VStride, kv, g.SK, g.DV) ||
+		short(g.K.Len(), last, g.KStride, kv, keys, g.DK) ||
+		short(g.V.Len(), last, g.VStride, kv, keys, g.DV) ||
 		short(len(g.Out), g.B-1, g.OutStride, g.Heads, g.SQ, g.DV) ||
 		g.Spans != nil && len(g.Spans) < g.B || g.Sinks != nil && len(g.Sinks) < g.Heads {
 		panic("BUG: Attention: a slice is short, or KVHeads is out of range")
@@ -184,29 +227,23 @@ func (g *Args) task(a *attnTile, s *isa.Set, sc *pool.Scratch, b, head, q0, q1 i
 	lo, hi := g.visible(keys, offset, q0, q1)
 	lo = lo / high * high
 	a.init(s, sc, g.Precision, q1-q0, max(1, hi-lo), g.DK, g.DV)
-	gather := func(x stored.Values, at, stride, n, d int) {
-		for i := range n {
-			if to := a.rows[i*d : i*d+d]; x.Floats != nil {
-				copy(to, x.Floats[at+i*stride:])
-			} else {
-				x.Row(s, at+i*stride, d, to)
-			}
-		}
-	}
 	for _, p := range a.spans {
-		gather(stored.F32(g.Q), b*g.QStride.Batch+head*g.QStride.Head+(q0+p.at)*g.QStride.Seq, g.QStride.Seq, p.n, g.DK)
+		at := b*g.QStride.Batch + head*g.QStride.Head + (q0+p.at)*g.QStride.Seq
+		for i := range p.n {
+			copy(a.rows[i*g.DK:(i+1)*g.DK], g.Q[at+i*g.QStride.Seq:])
+		}
 		a.packQueries(p)
 	}
 	kv := head * g.KVHeads / g.Heads
 	for k0, n := lo, 0; k0 < hi; k0 += n {
 		n = min(a.tile-k0%a.tile, hi-k0)
-		if at := g.element(b)*g.KStride.Batch + kv*g.KStride.Head + k0*g.KStride.Seq; g.K.Floats != nil {
-			a.packKeys(0, n, g.K.Floats[at:], g.KStride.Seq)
+		if g.K.Floats != nil && g.together(k0, n) == n {
+			a.packKeys(0, n, g.K.Floats[g.place(b, k0, &g.KStride)+kv*g.KStride.Head:], g.KStride.Seq)
 		} else {
-			gather(g.K, at, g.KStride.Seq, n, g.DK)
+			g.gather(s, a.rows, b, kv, g.K, &g.KStride, k0, n, g.DK)
 			a.packKeys(0, n, a.rows, g.DK)
 		}
-		gather(g.V, g.element(b)*g.VStride.Batch+kv*g.VStride.Head+k0*g.VStride.Seq, g.VStride.Seq, n, g.DV)
+		g.gather(s, a.rows, b, kv, g.V, &g.VStride, k0, n, g.DV)
 		if g.Mask != MaskNone {
 			a.setAside(n)
 		}

@@ -119,9 +119,13 @@ func (x *attendingFew) prefetch(t fewPlace, m stored.Values, s Strides, d, part,
 		base, size = uintptr(unsafe.Pointer(unsafe.SliceData(m.Halves))), 2
 	}
 	lines := pool.CeilDiv(d*size, 64)
-	for l := part * lines / parts; l < (part+1)*lines/parts; l++ {
-		at := (x.element(t.b)*s.Batch+t.kv*s.Head+t.lo*s.Seq)*size + 64*l
-		vec.On(x.p.Set).PrefetchRows(base+uintptr(at), uintptr(s.Seq*size), t.hi-t.lo)
+	for k := t.lo; k < t.hi; {
+		n := x.together(k, t.hi-k)
+		for l := part * lines / parts; l < (part+1)*lines/parts; l++ {
+			at := (x.place(t.b, k, &s)+t.kv*s.Head)*size + 64*l
+			vec.On(x.p.Set).PrefetchRows(base+uintptr(at), uintptr(s.Seq*size), n)
+		}
+		k += n
 	}
 }
 
@@ -160,16 +164,15 @@ func (x *attendingFew) at(b, kv, block, row int) int {
 	return (((b*x.KVHeads+kv)*x.blocks+block)*x.rows + row) * x.width
 }
 
-// tileOf returns n rows of d elements as float32: those of m in place if it is f32, else widened into buf. In m they
-// are stride elements apart, in the result ld.
-func tileOf(s *isa.Set, m stored.Values, at, stride, n, d int, buf []float32) (rows []float32, ld int) {
-	if m.Kind == 0 || m.Floats != nil {
-		return m.Floats[at : at+(n-1)*stride+d], stride
+// tileOf returns the rows of K or V of a tile, of d elements, as float32 and ld elements apart: in place if they are f32
+// and in one page, else copied into buf.
+func (x *attendingFew) tileOf(t fewPlace, m stored.Values, s *Strides, d int, buf []float32) (rows []float32, ld int) {
+	if n := t.hi - t.lo; (m.Kind != 0 && m.Floats == nil) || x.together(t.lo, n) < n {
+		x.gather(x.p.Set, buf, t.b, t.kv, m, s, t.lo, n, d)
+		return buf, d
 	}
-	for i := range n {
-		m.Row(s, at+i*stride, d, buf[i*d:])
-	}
-	return buf, d
+	at := x.place(t.b, t.lo, s) + t.kv*s.Head
+	return m.Floats[at : at+(t.hi-t.lo-1)*s.Seq+d], s.Seq
 }
 
 // block computes the partial result of a task. While it computes a tile, it prefetches the next one: the rows of a head
@@ -178,7 +181,6 @@ func (x *attendingFew) block(w *fewRows, task int) {
 	s, nr, lanes := x.p.Set, product.On(x.p.Set).NR, x.p.Set.Lanes
 	t := x.first(task)
 	b, kv, block := t.b, t.kv, t.block
-	e := x.element(b) // of k and v
 	for r := range x.rows {
 		clear(x.part(b, kv, block, r))
 	}
@@ -191,7 +193,7 @@ func (x *attendingFew) block(w *fewRows, task int) {
 	for ; t.task == task && t.lo < t.hi; t = next {
 		next = x.after(t)
 		k0, n := t.lo, t.hi-t.lo
-		mat, ld := tileOf(s, x.K, e*x.KStride.Batch+kv*x.KStride.Head+k0*x.KStride.Seq, x.KStride.Seq, n, x.DK, w.k)
+		mat, ld := x.tileOf(t, x.K, &x.KStride, x.DK, w.k)
 		for r := range x.rows {
 			x.prefetch(next, x.K, x.KStride, x.DK, r, x.rows)
 			q := x.Q[b*x.QStride.Batch+(kv*group+r/x.SQ)*x.QStride.Head+r%x.SQ*x.QStride.Seq:][:x.DK]
@@ -201,7 +203,7 @@ func (x *attendingFew) block(w *fewRows, task int) {
 		for r := 0; r < x.rows; r += lanes {
 			masked = x.weigh(w, b, kv, block, r, k0, n, offset) || masked
 		}
-		values, vld := tileOf(s, x.V, e*x.VStride.Batch+kv*x.VStride.Head+k0*x.VStride.Seq, x.VStride.Seq, n, x.DV, w.v)
+		values, vld := x.tileOf(t, x.V, &x.VStride, x.DV, w.v)
 		if masked && !rowsFinite(s, values, vld, n, x.DV) { // 0 times NaN is NaN
 			x.addOneByOne(w, b, kv, block, n, values, vld)
 			continue

@@ -7,6 +7,7 @@ import (
 
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/plugins/cpu/kernels/isa"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/pool"
 )
 
 // unaryRoutine is a generated routine of an elementwise function. One field is set.
@@ -95,7 +96,7 @@ func (s *Routines) setElementwise(set *isa.Set, unary map[string]unaryRoutine,
 		if !ok {
 			panic("BUG: " + set.Name + " has a routine for " + name + ", which is not registered")
 		}
-		last := s.Binary[op]
+		last := inVector(set.Lanes, f)
 		if r := rest[name]; r != nil {
 			last = func(dst, a, b []float32) { r(&dst[0], &a[0], &b[0], len(a)) }
 		}
@@ -154,9 +155,30 @@ func binaryOf[T any](lanes int, f func(dst, a, b *T, blocks int), rest func(dst,
 	}
 }
 
+// inVector computes the last elements of a row, fewer than a vector, by a routine for whole vectors. So their bits do not
+// depend on whether they are the last ones: where both operands are NaN, a loop in Go may return the other one.
+func inVector[T any](lanes int, f func(dst, a, b *T, blocks int)) func(dst, a, b []T) {
+	return func(dst, a, b []T) {
+		first, second := isa.TakeVector(), isa.TakeVector()
+		x, y := padded(first, a, lanes), padded(second, b, lanes)
+		f(&x[0], &x[0], &y[0], 1)
+		copy(dst[:len(a)], x)
+		isa.GiveVector(first)
+		isa.GiveVector(second)
+	}
+}
+
+// padded copies a to a vector of so many lanes, whose other elements repeat the last one.
+func padded[T any](buf *[16]float32, a []T, lanes int) []T {
+	x := pool.ElementsOf[T](pool.BytesOf(buf[:]))[:lanes]
+	for i := copy(x, a); i < lanes; i++ {
+		x[i] = a[len(a)-1]
+	}
+	return x
+}
+
 // mixedOf is binaryOf for functions of f16 or bf16, and f32.
-func mixedOf(lanes int, f func(dst, a *uint16, b *float32, blocks int), rest func(dst, a []uint16, b []float32)) func(
-	dst, a []uint16, b []float32) {
+func mixedOf(lanes int, f func(dst, a *uint16, b *float32, blocks int)) func(dst, a []uint16, b []float32) {
 	return func(dst, a []uint16, b []float32) {
 		dst, b = dst[:len(a)], b[:len(a)]
 		n := len(a) / lanes
@@ -164,7 +186,12 @@ func mixedOf(lanes int, f func(dst, a *uint16, b *float32, blocks int), rest fun
 			f(&dst[0], &a[0], &b[0], n)
 		}
 		if n *= lanes; n < len(a) {
-			rest(dst[n:], a[n:], b[n:])
+			first, second := isa.TakeVector(), isa.TakeVector()
+			x, y := padded(first, a[n:], lanes), padded(second, b[n:], lanes)
+			f(&x[0], &x[0], &y[0], 1)
+			copy(dst[n:], x)
+			isa.GiveVector(first)
+			isa.GiveVector(second)
 		}
 	}
 }
@@ -210,7 +237,7 @@ func (s *Routines) setHalf(set *isa.Set, half map[string]func(dst, a, b *uint16,
 			panic("BUG: " + set.Name + " has a routine for " + name +
 				", which is not a binary function and f16 or bf16")
 		}
-		s.half[halfFunction{b, d}] = binaryOf(set.Lanes, f, halvesInGo(b, d))
+		s.half[halfFunction{b, d}] = binaryOf(set.Lanes, f, inVector(set.Lanes, f))
 	}
 	s.halfMixed = map[mixedFunction]func(dst, a []uint16, b []float32){}
 	for name, f := range mixed {
@@ -228,6 +255,6 @@ func (s *Routines) setHalf(set *isa.Set, half map[string]func(dst, a, b *uint16,
 					", which is not a binary function of f32 and f16 or bf16")
 		}
 		m := mixedFunction{halfFunction{b, d}, swapped}
-		s.halfMixed[m] = mixedOf(set.Lanes, f, mixedInGo(m))
+		s.halfMixed[m] = mixedOf(set.Lanes, f)
 	}
 }

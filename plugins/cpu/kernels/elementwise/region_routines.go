@@ -31,8 +31,8 @@ func regionRun(st RegionStep, in []dtype.DType) (run regionRoutine, out dtype.DT
 		return regionUnary(st, bools[0])
 	case len(bools) == 2 && bools[0] == bools[1]:
 		return regionBinary(st.Op, bools[0])
-	case len(bools) == 3 && st.Op == "where" && bools[0] && bools[1] == bools[2]:
-		return regionWhere(bools[1])
+	case len(bools) == 3 && st.Op == "where" && bools[1] == bools[2]:
+		return regionWhere(bools[0], bools[1])
 	}
 	return nil, out
 }
@@ -97,9 +97,18 @@ func regionBinary(op string, bools bool) (regionRoutine, dtype.DType) {
 	return nil, dtype.F32
 }
 
-// regionWhere returns the routine of where, whose arms are of bools or of float32.
-func regionWhere(bools bool) (regionRoutine, dtype.DType) {
-	if bools {
+// regionWhere returns the routine of where, whose condition and arms are of bools or of float32.
+func regionWhere(decides, bools bool) (regionRoutine, dtype.DType) {
+	switch {
+	case !decides && bools:
+		return func(_ *isa.Set, dst RegionValue, in *[3]RegionValue) {
+			whereNot0(dst.Bytes, in[0].F32, in[1].Bytes, in[2].Bytes)
+		}, dtype.Bool
+	case !decides:
+		return func(_ *isa.Set, dst RegionValue, in *[3]RegionValue) {
+			whereNot0(dst.F32, in[0].F32, in[1].F32, in[2].F32)
+		}, dtype.F32
+	case bools:
 		return func(_ *isa.Set, dst RegionValue, in *[3]RegionValue) {
 			whereRow(dst.Bytes, in[0].Bytes, in[1].Bytes, in[2].Bytes, 1, 1, 1)
 		}, dtype.Bool
@@ -107,6 +116,17 @@ func regionWhere(bools bool) (regionRoutine, dtype.DType) {
 	return func(s *isa.Set, dst RegionValue, in *[3]RegionValue) {
 		On(s).choose(dst.F32, in[0].Bytes, in[1].F32, in[2].F32)
 	}, dtype.F32
+}
+
+// whereNot0 is dst = yes where cond is not 0, and no elsewhere.
+func whereNot0[T any](dst []T, cond []float32, yes, no []T) {
+	for i, c := range cond {
+		if c != 0 {
+			dst[i] = yes[i]
+		} else {
+			dst[i] = no[i]
+		}
+	}
 }
 
 // regionCast returns the routine of a cast between f32 and any type of regions, or from bool to bool; nil for other

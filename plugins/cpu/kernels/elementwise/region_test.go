@@ -66,7 +66,7 @@ func randomRegion(r *rand.Rand, inputs, steps int) regionCase {
 		switch _, binary := ParseBinary(st.Op); {
 		case st.Op == "where":
 			isBool = r.IntN(3) == 0
-			st.In = []RegionRef{pick(true), pick(isBool), pick(isBool)}
+			st.In = []RegionRef{pick(r.IntN(4) > 0), pick(isBool), pick(isBool)}
 		case binary:
 			st.In = []RegionRef{pick(false), pick(false)}
 		default:
@@ -243,7 +243,7 @@ func TestRegionThreads(t *testing.T) {
 func TestRegionRefusesUnknown(t *testing.T) {
 	for _, st := range []RegionStep{{Op: "gather", In: []RegionRef{{}}},
 		{Op: "add", In: []RegionRef{{Index: 1}, {Index: 1}}}, {Op: "gelu", In: []RegionRef{{Index: 1}}},
-		{Op: "where", In: []RegionRef{{}, {}, {}}}} {
+		{Op: "where", In: []RegionRef{{}, {}, {Index: 1}}}} {
 		if _, err := NewRegion([]dtype.DType{dtype.F32, dtype.Bool}, []RegionStep{st}); err == nil ||
 			!strings.Contains(err.Error(), st.Op) {
 			t.Errorf("step %v: error %v; want one that names the op", st, err)

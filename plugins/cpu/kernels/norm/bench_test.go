@@ -30,6 +30,12 @@ func BenchmarkNorms(b *testing.B) {
 	run(
 		"softmax196", 2048*196,
 		func() { Softmax(p, SoftmaxArgs{Dst: stored.F32(y), X: stored.F32(x), Outer: 2048, N: 196, Inner: 1}) })
+	for _, n := range []int{2, 5, 12, 16, 21, 32, 33, 48, 64} {
+		rows := 1 << 16 / n
+		run(fmt.Sprint("softmax", n), rows*n, func() {
+			Softmax(p, SoftmaxArgs{Dst: stored.F32(y), X: stored.F32(x), Outer: rows, N: n, Inner: 1})
+		})
+	}
 	run(
 		"softmax512", 2048*512,
 		func() { Softmax(p, SoftmaxArgs{Dst: stored.F32(y), X: stored.F32(x), Outer: 2048, N: 512, Inner: 1}) })

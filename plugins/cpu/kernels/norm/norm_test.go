@@ -117,7 +117,8 @@ func TestNormsFarFromZero(t *testing.T) {
 func TestSoftmax(t *testing.T) {
 	kerneltest.EachPool(t, func(t *testing.T, p *pool.Pool) {
 		r := kerneltest.RNG(2)
-		for _, c := range [][3]int{{1, 1, 1}, {5, 7, 1}, {3, 1000, 1}, {2, 9, 5}, {3, 4, 130}, {1, 600, 3}} {
+		for _, c := range [][3]int{{1, 1, 1}, {5, 7, 1}, {3, 1000, 1}, {2, 9, 5}, {3, 4, 130}, {1, 600, 3},
+			{400, 1, 1}, {129, 2, 1}, {260, 5, 1}, {16, 21, 1}, {301, 31, 1}, {131, 40, 1}, {40, 41, 1}} {
 			outer, n, inner := c[0], c[1], c[2]
 			x := kerneltest.Randoms(r, outer*n*inner)
 			for i := range x {
@@ -163,6 +164,11 @@ func TestNormThreads(t *testing.T) {
 			Eps: 1e-5, Center: true}, 200)
 		Softmax(p, SoftmaxArgs{Dst: stored.F32(out[len(x):]), X: stored.F32(x), Outer: 200, N: 331, Inner: 1})
 		reduce.Floats(p, reduce.Sum, stored.F32(out[2*len(x):]), stored.F32(x), []int{200, 331}, []int{0})
+		for n := 1; n <= shortSoftmax; n += 6 {
+			short := make([]float32, len(x)/n*n)
+			Softmax(p, SoftmaxArgs{Dst: stored.F32(short), X: stored.F32(x), Outer: len(x) / n, N: n, Inner: 1})
+			out = append(out, short...)
+		}
 		return out
 	})
 }

@@ -32,6 +32,10 @@ func Softmax(p *pool.Pool, g SoftmaxArgs) {
 			softmaxLong(p, g)
 			return
 		}
+		if g.short(p.Set) {
+			pool.Split(p, g.Outer, softmaxWidth*pool.RowGrain(4*g.N*softmaxWidth), softmaxShort{g, p})
+			return
+		}
 		pool.Split(p, g.Outer, pool.RowGrain(4*g.N), softmaxRows{g, p})
 		return
 	}
@@ -40,11 +44,16 @@ func Softmax(p *pool.Pool, g SoftmaxArgs) {
 
 // ScratchSize returns what Softmax needs. It reads only the sizes and the type of X.
 func (g SoftmaxArgs) ScratchSize() pool.Size {
+	var short int64
+	if g.Inner == 1 && g.N <= shortSoftmax {
+		short = g.shortScratch()
+	}
 	switch {
 	case g.X.Kind == dtype.F32:
-		return pool.Size{Shared: pool.FloatBytes(pool.CeilDiv(g.N, softmaxChunk), g.N/reduce.Block+1)}
+		return pool.Size{Worker: short,
+			Shared: pool.FloatBytes(pool.CeilDiv(g.N, softmaxChunk), g.N/reduce.Block+1)}
 	case g.Inner == 1:
-		return pool.Size{Worker: pool.FloatBytes(g.N, elementwise.Spread, elementwise.Spread)}
+		return pool.Size{Worker: max(short, pool.FloatBytes(g.N, elementwise.Spread, elementwise.Spread))}
 	}
 	return pool.Size{Worker: pool.FloatBytes(g.N*softmaxWidth, softmaxWidth, softmaxWidth, softmaxWidth)}
 }

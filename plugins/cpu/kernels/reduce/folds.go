@@ -13,6 +13,9 @@ type foldRoutines struct {
 	rows [reduceCount]func(acc, x *float32, n, ld, rows int)
 	// dst[i] = row i reduced, for rows that are ld apart; nil for Prod
 	Each [reduceCount]func(dst, x *float32, n, ld, rows int)
+	// dst[p*n+c] = x[p*step + i*down + j*n + c] reduced over i < high and j < wide, for p < pixels and c < n; nil for
+	// Prod
+	pixels [reduceCount]func(dst, x *float32, n, wide, high, down, step, pixels int)
 }
 
 // softmaxRoutines are the passes of softmax: over a row of n elements, or down n columns, with rows that are ld
@@ -32,13 +35,15 @@ type softmaxRoutines struct {
 // setFolds gives a set its routines of softmax, and of reductions by their names.
 func (s *Routines) setFolds(row map[string]func(x *float32, n int) float64,
 	rows map[string]func(acc, x *float32, n, ld, rows int),
-	each map[string]func(dst, x *float32, n, ld, rows int), softmax softmaxRoutines) *Routines {
+	each map[string]func(dst, x *float32, n, ld, rows int),
+	pixels map[string]func(dst, x *float32, n, wide, high, down, step, pixels int), softmax softmaxRoutines) *Routines {
 	s.Folds = &foldRoutines{}
 	for op, name := range reduceNames {
 		if op == int(Mean) {
 			name = Sum.String()
 		}
 		s.Folds.Row[op], s.Folds.rows[op], s.Folds.Each[op] = row[name], rows[name], each[name]
+		s.Folds.pixels[op] = pixels[name]
 	}
 	s.Softmax = &softmax
 	return s

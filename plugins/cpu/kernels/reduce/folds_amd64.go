@@ -12,6 +12,11 @@ func sumEachAVX2(dst *float32, x *float32, n int, ld int, rows int)
 //go:noescape
 func sumRowsAVX2(acc *float32, x *float32, n int, ld int, rows int)
 
+// sumPixelsAVX2 is dst[p*n+c] = the sum of x[p*step + i*down + j*n + c] over i < high and j < wide, for p < pixels and c < n; all sizes > 0.
+//
+//go:noescape
+func sumPixelsAVX2(dst *float32, x *float32, n int, wide int, high int, down int, step int, pixels int)
+
 // maxRowAVX2 is the max of n elements; n > 0.
 //
 //go:noescape
@@ -27,6 +32,11 @@ func maxEachAVX2(dst *float32, x *float32, n int, ld int, rows int)
 //go:noescape
 func maxRowsAVX2(acc *float32, x *float32, n int, ld int, rows int)
 
+// maxPixelsAVX2 is dst[p*n+c] = the max of x[p*step + i*down + j*n + c] over i < high and j < wide, for p < pixels and c < n; all sizes > 0.
+//
+//go:noescape
+func maxPixelsAVX2(dst *float32, x *float32, n int, wide int, high int, down int, step int, pixels int)
+
 // minRowAVX2 is the min of n elements; n > 0.
 //
 //go:noescape
@@ -41,6 +51,11 @@ func minEachAVX2(dst *float32, x *float32, n int, ld int, rows int)
 //
 //go:noescape
 func minRowsAVX2(acc *float32, x *float32, n int, ld int, rows int)
+
+// minPixelsAVX2 is dst[p*n+c] = the min of x[p*step + i*down + j*n + c] over i < high and j < wide, for p < pixels and c < n; all sizes > 0.
+//
+//go:noescape
+func minPixelsAVX2(dst *float32, x *float32, n int, wide int, high int, down int, step int, pixels int)
 
 // prodRowAVX2 is the prod of n elements; n > 0.
 //
@@ -102,6 +117,11 @@ func sumEachAVX512(dst *float32, x *float32, n int, ld int, rows int)
 //go:noescape
 func sumRowsAVX512(acc *float32, x *float32, n int, ld int, rows int)
 
+// sumPixelsAVX512 is dst[p*n+c] = the sum of x[p*step + i*down + j*n + c] over i < high and j < wide, for p < pixels and c < n; all sizes > 0.
+//
+//go:noescape
+func sumPixelsAVX512(dst *float32, x *float32, n int, wide int, high int, down int, step int, pixels int)
+
 // maxRowAVX512 is the max of n elements; n > 0.
 //
 //go:noescape
@@ -117,6 +137,11 @@ func maxEachAVX512(dst *float32, x *float32, n int, ld int, rows int)
 //go:noescape
 func maxRowsAVX512(acc *float32, x *float32, n int, ld int, rows int)
 
+// maxPixelsAVX512 is dst[p*n+c] = the max of x[p*step + i*down + j*n + c] over i < high and j < wide, for p < pixels and c < n; all sizes > 0.
+//
+//go:noescape
+func maxPixelsAVX512(dst *float32, x *float32, n int, wide int, high int, down int, step int, pixels int)
+
 // minRowAVX512 is the min of n elements; n > 0.
 //
 //go:noescape
@@ -131,6 +156,11 @@ func minEachAVX512(dst *float32, x *float32, n int, ld int, rows int)
 //
 //go:noescape
 func minRowsAVX512(acc *float32, x *float32, n int, ld int, rows int)
+
+// minPixelsAVX512 is dst[p*n+c] = the min of x[p*step + i*down + j*n + c] over i < high and j < wide, for p < pixels and c < n; all sizes > 0.
+//
+//go:noescape
+func minPixelsAVX512(dst *float32, x *float32, n int, wide int, high int, down int, step int, pixels int)
 
 // prodRowAVX512 is the prod of n elements; n > 0.
 //
@@ -192,6 +222,18 @@ var foldEachAVX512 = map[string]func(dst, x *float32, n, ld, rows int){
 	"max": maxEachAVX512,
 	"min": minEachAVX512,
 	"sum": sumEachAVX512,
+}
+
+var foldPixelsAVX2 = map[string]func(dst, x *float32, n, wide, high, down, step, pixels int){
+	"max": maxPixelsAVX2,
+	"min": minPixelsAVX2,
+	"sum": sumPixelsAVX2,
+}
+
+var foldPixelsAVX512 = map[string]func(dst, x *float32, n, wide, high, down, step, pixels int){
+	"max": maxPixelsAVX512,
+	"min": minPixelsAVX512,
+	"sum": sumPixelsAVX512,
 }
 
 var foldRowAVX2 = map[string]func(x *float32, n int) float64{

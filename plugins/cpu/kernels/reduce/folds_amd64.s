@@ -256,6 +256,82 @@ end:
 	VZEROUPPER
 	RET
 
+// func sumPixelsAVX2(dst *float32, x *float32, n int, wide int, high int, down int, step int, pixels int)
+// Requires: AVX
+TEXT ·sumPixelsAVX2(SB), NOSPLIT, $0-64
+	MOVQ dst+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ n+16(FP), DX
+	MOVQ down+40(FP), BX
+	MOVQ step+48(FP), SI
+	SHLQ $0x02, DX
+	SHLQ $0x02, BX
+	SHLQ $0x02, SI
+	MOVQ pixels+56(FP), DI
+
+pixel:
+	MOVQ n+16(FP), R8
+	XORQ R9, R9
+	SUBQ $0x08, R8
+	JLT  pixelRest
+
+pixelWhole:
+	VMOVUPS c00000000<>+0(SB), Y0
+	MOVQ    CX, R10
+	MOVQ    high+32(FP), R12
+
+wholeHigh:
+	MOVQ R10, R11
+	MOVQ wide+24(FP), R13
+
+wholeWide:
+	VMOVUPS (R11)(R9*1), Y1
+	VADDPS  Y0, Y1, Y0
+	ADDQ    DX, R11
+	DECQ    R13
+	JNE     wholeWide
+	ADDQ    BX, R10
+	DECQ    R12
+	JNE     wholeHigh
+	VMOVUPS Y0, (AX)(R9*1)
+	ADDQ    $0x20, R9
+	SUBQ    $0x08, R8
+	JGE     pixelWhole
+
+pixelRest:
+	ADDQ    $0x08, R8
+	JEQ     pixelEnd
+	LEAQ    firstLanes<>+32(SB), R10
+	SHLQ    $0x02, R8
+	SUBQ    R8, R10
+	VMOVDQU (R10), Y0
+	VMOVUPS c00000000<>+0(SB), Y1
+	MOVQ    CX, R10
+	MOVQ    high+32(FP), R12
+
+restHigh:
+	MOVQ R10, R11
+	MOVQ wide+24(FP), R13
+
+restWide:
+	VMASKMOVPS (R11)(R9*1), Y0, Y2
+	VADDPS     Y1, Y2, Y1
+	ADDQ       DX, R11
+	DECQ       R13
+	JNE        restWide
+	ADDQ       BX, R10
+	DECQ       R12
+	JNE        restHigh
+	VMASKMOVPS Y1, Y0, (AX)(R9*1)
+
+pixelEnd:
+	ADDQ DX, AX
+	ADDQ SI, CX
+	DECQ DI
+	JNE  pixel
+	VZEROUPPER
+	RET
+
 // func maxRowAVX2(x *float32, n int) float64
 // Requires: AVX
 TEXT ·maxRowAVX2(SB), NOSPLIT, $0-24
@@ -547,6 +623,90 @@ end:
 	VZEROUPPER
 	RET
 
+// func maxPixelsAVX2(dst *float32, x *float32, n int, wide int, high int, down int, step int, pixels int)
+// Requires: AVX
+TEXT ·maxPixelsAVX2(SB), NOSPLIT, $0-64
+	MOVQ dst+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ n+16(FP), DX
+	MOVQ down+40(FP), BX
+	MOVQ step+48(FP), SI
+	SHLQ $0x02, DX
+	SHLQ $0x02, BX
+	SHLQ $0x02, SI
+	MOVQ pixels+56(FP), DI
+
+pixel:
+	MOVQ n+16(FP), R8
+	XORQ R9, R9
+	SUBQ $0x08, R8
+	JLT  pixelRest
+
+pixelWhole:
+	VMOVUPS cff800000<>+0(SB), Y0
+	VXORPS  Y1, Y1, Y1
+	MOVQ    CX, R10
+	MOVQ    high+32(FP), R12
+
+wholeHigh:
+	MOVQ R10, R11
+	MOVQ wide+24(FP), R13
+
+wholeWide:
+	VMOVUPS (R11)(R9*1), Y2
+	VMAXPS  Y0, Y2, Y0
+	VCMPPS  $0x03, Y2, Y2, Y2
+	VORPS   Y2, Y1, Y1
+	ADDQ    DX, R11
+	DECQ    R13
+	JNE     wholeWide
+	ADDQ    BX, R10
+	DECQ    R12
+	JNE     wholeHigh
+	VORPS   Y1, Y0, Y0
+	VMOVUPS Y0, (AX)(R9*1)
+	ADDQ    $0x20, R9
+	SUBQ    $0x08, R8
+	JGE     pixelWhole
+
+pixelRest:
+	ADDQ    $0x08, R8
+	JEQ     pixelEnd
+	LEAQ    firstLanes<>+32(SB), R10
+	SHLQ    $0x02, R8
+	SUBQ    R8, R10
+	VMOVDQU (R10), Y0
+	VMOVUPS cff800000<>+0(SB), Y1
+	VXORPS  Y2, Y2, Y2
+	MOVQ    CX, R10
+	MOVQ    high+32(FP), R12
+
+restHigh:
+	MOVQ R10, R11
+	MOVQ wide+24(FP), R13
+
+restWide:
+	VMASKMOVPS (R11)(R9*1), Y0, Y3
+	VMAXPS     Y1, Y3, Y1
+	VCMPPS     $0x03, Y3, Y3, Y3
+	VORPS      Y3, Y2, Y2
+	ADDQ       DX, R11
+	DECQ       R13
+	JNE        restWide
+	ADDQ       BX, R10
+	DECQ       R12
+	JNE        restHigh
+	VORPS      Y2, Y1, Y1
+	VMASKMOVPS Y1, Y0, (AX)(R9*1)
+
+pixelEnd:
+	ADDQ DX, AX
+	ADDQ SI, CX
+	DECQ DI
+	JNE  pixel
+	VZEROUPPER
+	RET
+
 // func minRowAVX2(x *float32, n int) float64
 // Requires: AVX
 TEXT ·minRowAVX2(SB), NOSPLIT, $0-24
@@ -835,6 +995,90 @@ oneEnd:
 	JNE  one
 
 end:
+	VZEROUPPER
+	RET
+
+// func minPixelsAVX2(dst *float32, x *float32, n int, wide int, high int, down int, step int, pixels int)
+// Requires: AVX
+TEXT ·minPixelsAVX2(SB), NOSPLIT, $0-64
+	MOVQ dst+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ n+16(FP), DX
+	MOVQ down+40(FP), BX
+	MOVQ step+48(FP), SI
+	SHLQ $0x02, DX
+	SHLQ $0x02, BX
+	SHLQ $0x02, SI
+	MOVQ pixels+56(FP), DI
+
+pixel:
+	MOVQ n+16(FP), R8
+	XORQ R9, R9
+	SUBQ $0x08, R8
+	JLT  pixelRest
+
+pixelWhole:
+	VMOVUPS c7f800000<>+0(SB), Y0
+	VXORPS  Y1, Y1, Y1
+	MOVQ    CX, R10
+	MOVQ    high+32(FP), R12
+
+wholeHigh:
+	MOVQ R10, R11
+	MOVQ wide+24(FP), R13
+
+wholeWide:
+	VMOVUPS (R11)(R9*1), Y2
+	VMINPS  Y0, Y2, Y0
+	VCMPPS  $0x03, Y2, Y2, Y2
+	VORPS   Y2, Y1, Y1
+	ADDQ    DX, R11
+	DECQ    R13
+	JNE     wholeWide
+	ADDQ    BX, R10
+	DECQ    R12
+	JNE     wholeHigh
+	VORPS   Y1, Y0, Y0
+	VMOVUPS Y0, (AX)(R9*1)
+	ADDQ    $0x20, R9
+	SUBQ    $0x08, R8
+	JGE     pixelWhole
+
+pixelRest:
+	ADDQ    $0x08, R8
+	JEQ     pixelEnd
+	LEAQ    firstLanes<>+32(SB), R10
+	SHLQ    $0x02, R8
+	SUBQ    R8, R10
+	VMOVDQU (R10), Y0
+	VMOVUPS c7f800000<>+0(SB), Y1
+	VXORPS  Y2, Y2, Y2
+	MOVQ    CX, R10
+	MOVQ    high+32(FP), R12
+
+restHigh:
+	MOVQ R10, R11
+	MOVQ wide+24(FP), R13
+
+restWide:
+	VMASKMOVPS (R11)(R9*1), Y0, Y3
+	VMINPS     Y1, Y3, Y1
+	VCMPPS     $0x03, Y3, Y3, Y3
+	VORPS      Y3, Y2, Y2
+	ADDQ       DX, R11
+	DECQ       R13
+	JNE        restWide
+	ADDQ       BX, R10
+	DECQ       R12
+	JNE        restHigh
+	VORPS      Y2, Y1, Y1
+	VMASKMOVPS Y1, Y0, (AX)(R9*1)
+
+pixelEnd:
+	ADDQ DX, AX
+	ADDQ SI, CX
+	DECQ DI
+	JNE  pixel
 	VZEROUPPER
 	RET
 
@@ -1689,6 +1933,82 @@ end:
 	VZEROUPPER
 	RET
 
+// func sumPixelsAVX512(dst *float32, x *float32, n int, wide int, high int, down int, step int, pixels int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·sumPixelsAVX512(SB), NOSPLIT, $0-64
+	MOVQ dst+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ n+16(FP), DX
+	MOVQ down+40(FP), BX
+	MOVQ step+48(FP), SI
+	SHLQ $0x02, DX
+	SHLQ $0x02, BX
+	SHLQ $0x02, SI
+	MOVQ pixels+56(FP), DI
+
+pixel:
+	MOVQ n+16(FP), R8
+	XORQ R9, R9
+	SUBQ $0x10, R8
+	JLT  pixelRest
+
+pixelWhole:
+	VBROADCASTSS c00000000<>+0(SB), Z0
+	MOVQ    CX, R10
+	MOVQ    high+32(FP), R12
+
+wholeHigh:
+	MOVQ R10, R11
+	MOVQ wide+24(FP), R13
+
+wholeWide:
+	VMOVUPS (R11)(R9*1), Z1
+	VADDPS  Z0, Z1, Z0
+	ADDQ    DX, R11
+	DECQ    R13
+	JNE     wholeWide
+	ADDQ    BX, R10
+	DECQ    R12
+	JNE     wholeHigh
+	VMOVUPS Z0, (AX)(R9*1)
+	ADDQ    $0x40, R9
+	SUBQ    $0x10, R8
+	JGE     pixelWhole
+
+pixelRest:
+	ADDQ    $0x10, R8
+	JEQ     pixelEnd
+	MOVQ    $+1, R10
+	SHLXQ   R8, R10, R10
+	DECQ    R10
+	KMOVW   R10, K1
+	VBROADCASTSS c00000000<>+0(SB), Z0
+	MOVQ    CX, R10
+	MOVQ    high+32(FP), R12
+
+restHigh:
+	MOVQ R10, R11
+	MOVQ wide+24(FP), R13
+
+restWide:
+	VMOVUPS.Z (R11)(R9*1), K1, Z1
+	VADDPS    Z0, Z1, Z0
+	ADDQ      DX, R11
+	DECQ      R13
+	JNE       restWide
+	ADDQ      BX, R10
+	DECQ      R12
+	JNE       restHigh
+	VMOVUPS   Z0, K1, (AX)(R9*1)
+
+pixelEnd:
+	ADDQ DX, AX
+	ADDQ SI, CX
+	DECQ DI
+	JNE  pixel
+	VZEROUPPER
+	RET
+
 // func maxRowAVX512(x *float32, n int) float64
 // Requires: AVX, AVX512F, BMI2
 TEXT ·maxRowAVX512(SB), NOSPLIT, $0-24
@@ -1986,6 +2306,90 @@ end:
 	VZEROUPPER
 	RET
 
+// func maxPixelsAVX512(dst *float32, x *float32, n int, wide int, high int, down int, step int, pixels int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·maxPixelsAVX512(SB), NOSPLIT, $0-64
+	MOVQ dst+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ n+16(FP), DX
+	MOVQ down+40(FP), BX
+	MOVQ step+48(FP), SI
+	SHLQ $0x02, DX
+	SHLQ $0x02, BX
+	SHLQ $0x02, SI
+	MOVQ pixels+56(FP), DI
+
+pixel:
+	MOVQ n+16(FP), R8
+	XORQ R9, R9
+	SUBQ $0x10, R8
+	JLT  pixelRest
+
+pixelWhole:
+	VBROADCASTSS cff800000<>+0(SB), Z0
+	KXORW   K1, K1, K1
+	MOVQ    CX, R10
+	MOVQ    high+32(FP), R12
+
+wholeHigh:
+	MOVQ R10, R11
+	MOVQ wide+24(FP), R13
+
+wholeWide:
+	VMOVUPS (R11)(R9*1), Z1
+	VMAXPS  Z0, Z1, Z0
+	VCMPPS  $0x03, Z1, Z1, K2
+	KORW    K2, K1, K1
+	ADDQ    DX, R11
+	DECQ    R13
+	JNE     wholeWide
+	ADDQ    BX, R10
+	DECQ    R12
+	JNE     wholeHigh
+	VBROADCASTSS c7fc00000<>+0(SB), K1, Z0
+	VMOVUPS Z0, (AX)(R9*1)
+	ADDQ    $0x40, R9
+	SUBQ    $0x10, R8
+	JGE     pixelWhole
+
+pixelRest:
+	ADDQ    $0x10, R8
+	JEQ     pixelEnd
+	MOVQ    $+1, R10
+	SHLXQ   R8, R10, R10
+	DECQ    R10
+	KMOVW   R10, K2
+	VBROADCASTSS cff800000<>+0(SB), Z0
+	KXORW   K3, K3, K3
+	MOVQ    CX, R10
+	MOVQ    high+32(FP), R12
+
+restHigh:
+	MOVQ R10, R11
+	MOVQ wide+24(FP), R13
+
+restWide:
+	VMOVUPS.Z (R11)(R9*1), K2, Z1
+	VMAXPS    Z0, Z1, Z0
+	VCMPPS    $0x03, Z1, Z1, K4
+	KORW      K4, K3, K3
+	ADDQ      DX, R11
+	DECQ      R13
+	JNE       restWide
+	ADDQ      BX, R10
+	DECQ      R12
+	JNE       restHigh
+	VBROADCASTSS c7fc00000<>+0(SB), K3, Z0
+	VMOVUPS   Z0, K2, (AX)(R9*1)
+
+pixelEnd:
+	ADDQ DX, AX
+	ADDQ SI, CX
+	DECQ DI
+	JNE  pixel
+	VZEROUPPER
+	RET
+
 // func minRowAVX512(x *float32, n int) float64
 // Requires: AVX, AVX512F, BMI2
 TEXT ·minRowAVX512(SB), NOSPLIT, $0-24
@@ -2278,6 +2682,90 @@ oneEnd:
 	JNE  one
 
 end:
+	VZEROUPPER
+	RET
+
+// func minPixelsAVX512(dst *float32, x *float32, n int, wide int, high int, down int, step int, pixels int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·minPixelsAVX512(SB), NOSPLIT, $0-64
+	MOVQ dst+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ n+16(FP), DX
+	MOVQ down+40(FP), BX
+	MOVQ step+48(FP), SI
+	SHLQ $0x02, DX
+	SHLQ $0x02, BX
+	SHLQ $0x02, SI
+	MOVQ pixels+56(FP), DI
+
+pixel:
+	MOVQ n+16(FP), R8
+	XORQ R9, R9
+	SUBQ $0x10, R8
+	JLT  pixelRest
+
+pixelWhole:
+	VBROADCASTSS c7f800000<>+0(SB), Z0
+	KXORW   K1, K1, K1
+	MOVQ    CX, R10
+	MOVQ    high+32(FP), R12
+
+wholeHigh:
+	MOVQ R10, R11
+	MOVQ wide+24(FP), R13
+
+wholeWide:
+	VMOVUPS (R11)(R9*1), Z1
+	VMINPS  Z0, Z1, Z0
+	VCMPPS  $0x03, Z1, Z1, K2
+	KORW    K2, K1, K1
+	ADDQ    DX, R11
+	DECQ    R13
+	JNE     wholeWide
+	ADDQ    BX, R10
+	DECQ    R12
+	JNE     wholeHigh
+	VBROADCASTSS c7fc00000<>+0(SB), K1, Z0
+	VMOVUPS Z0, (AX)(R9*1)
+	ADDQ    $0x40, R9
+	SUBQ    $0x10, R8
+	JGE     pixelWhole
+
+pixelRest:
+	ADDQ    $0x10, R8
+	JEQ     pixelEnd
+	MOVQ    $+1, R10
+	SHLXQ   R8, R10, R10
+	DECQ    R10
+	KMOVW   R10, K2
+	VBROADCASTSS c7f800000<>+0(SB), Z0
+	KXORW   K3, K3, K3
+	MOVQ    CX, R10
+	MOVQ    high+32(FP), R12
+
+restHigh:
+	MOVQ R10, R11
+	MOVQ wide+24(FP), R13
+
+restWide:
+	VMOVUPS.Z (R11)(R9*1), K2, Z1
+	VMINPS    Z0, Z1, Z0
+	VCMPPS    $0x03, Z1, Z1, K4
+	KORW      K4, K3, K3
+	ADDQ      DX, R11
+	DECQ      R13
+	JNE       restWide
+	ADDQ      BX, R10
+	DECQ      R12
+	JNE       restHigh
+	VBROADCASTSS c7fc00000<>+0(SB), K3, Z0
+	VMOVUPS   Z0, K2, (AX)(R9*1)
+
+pixelEnd:
+	ADDQ DX, AX
+	ADDQ SI, CX
+	DECQ DI
+	JNE  pixel
 	VZEROUPPER
 	RET
 

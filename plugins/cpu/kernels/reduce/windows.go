@@ -66,6 +66,11 @@ func Windows[T elementwise.Number](p *pool.Pool, g WindowArgs, dst, src []T) {
 				windowPlanes{g, p, any(dst).([]float32), x})
 			return
 		}
+		if g.inPixels(p.Set) {
+			pool.Split(p, g.Outer*g.Out[1], 1+pool.Grain/(g.Out[2]*g.Inner*g.most(1)*g.most(2)),
+				windowPixels{g, p, any(dst).([]float32), x})
+			return
+		}
 		pool.Split(p, g.Outer*g.Out[0]*g.Out[1], 1+pool.Grain/(g.Out[2]*g.Inner*(1+g.most(0)*g.most(1))),
 			windowLines{g, p, any(dst).([]float32), x})
 		return

@@ -2,6 +2,12 @@
 
 package vec
 
+import (
+	"math"
+
+	"github.com/rlx-go/rlx/core/dtype"
+)
+
 func transposeOf(lanes int, f func(dst *float32, ldd int, src *float32, lds int, rows int, blocks int)) func(
 	[]float32, int, []float32, int, int, int) {
 	return func(dst []float32, ldd int, src []float32, lds int, rows, cols int) {
@@ -69,4 +75,13 @@ func convertOf[D, S any](lanes int, f func(dst *D, src *S, blocks int), one func
 			dst[i] = one(src[i])
 		}
 	}
+}
+
+// widenF16 is dtype.F16ToF32 with the bits of the instructions: a signaling NaN becomes a quiet one.
+func widenF16(h uint16) float32 {
+	x := dtype.F16ToF32(h)
+	if x != x {
+		return math.Float32frombits(math.Float32bits(x) | 1<<22)
+	}
+	return x
 }

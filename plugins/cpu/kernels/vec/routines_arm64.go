@@ -14,7 +14,7 @@ func neon() *Routines {
 		CopyRows:   copyRowsOf(lanes, copyRowsNEON),
 		Reverse:    ReverseInGo[float32],
 		DotRows:    dotRowsOf(dotRowsNEON),
-		WidenF16:   convertOf(lanes, widenF16NEON, dtype.F16ToF32),
+		WidenF16:   convertOf(lanes, widenF16NEON, widenF16),
 		WidenBF16:  convertOf(lanes, widenBF16NEON, dtype.BF16ToF32),
 		NarrowF16:  convertOf(lanes, narrowF16NEON, dtype.F32ToF16),
 		NarrowBF16: convertOf(lanes, narrowBF16NEON, dtype.F32ToBF16),

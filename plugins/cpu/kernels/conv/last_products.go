@@ -9,8 +9,9 @@ import (
 	"github.com/rlx-go/rlx/plugins/cpu/kernels/stored"
 )
 
-// Convolutions with channels last, as matrix products. A row of the left operand holds the elements of x for one
-// element of the result. The weights are the right operand.
+// Convolutions with channels last, as matrix products, on processors without the routines of last.go: arm64, and amd64
+// without AVX2. A row of the left operand holds the elements of x for one element of the result. The weights are the
+// right operand.
 
 // disjoint reports whether each element of x results in a patch of its own: a transpose whose patches do not overlap
 // and leave no gaps.
