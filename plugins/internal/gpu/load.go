@@ -194,8 +194,9 @@ func (x *executable) load() (err error) {
 	return nil
 }
 
-// prepareFirstRun records the first run, for the sizes that are bound: the smallest, which are the only sizes of most programs. It does not
-// if the program has a state, because that is not known yet. If this fails, the run reports the error.
+// prepareFirstRun records the first run, for the sizes that are bound: the smallest, which are the only sizes of most
+// programs. It does not if the program has a state, because that is not known yet. If this fails, the run reports the
+// error.
 func (x *executable) prepareFirstRun() {
 	defer Phase("prepare the first run")()
 	x.gpu.dev.Exclusive(func() {
