@@ -6,12 +6,12 @@ import (
 	"sync/atomic"
 )
 
-// Large copies use several goroutines: one core moves some 12 GB/s, and a handful reach the bandwidth of the memory. A
+// Large copies use several goroutines: one core moves some 12 GB/s, and a dozen reach the bandwidth of the memory. A
 // goroutine is started for each copyChunk bytes, up to copyParts, because starting one for less costs more than it
 // saves. Goroutines take copyGrain bytes at a time, so a late one leaves more to the others.
 const (
 	copyChunk = 512 << 10
-	copyParts = 8
+	copyParts = 16
 	copyGrain = 128 << 10
 )
 
@@ -49,8 +49,8 @@ func checkCopy(dst, src []byte) {
 // Clear sets b to zero, on several cores if it is long.
 func Clear(b []byte) { inParts(len(b), func(from, to int) { clear(b[from:to]) }) }
 
-// Touch makes the system provide the pages of b, which must be all zero, now and not when it is first written. A copy
-// into new memory otherwise spends most of its time on page faults.
+// Touch makes the system provide the pages of b, whose bytes are zero or will be overwritten, now and not when it is
+// first written. A copy into new memory otherwise spends most of its time on page faults.
 func Touch(b []byte) {
 	const page = 4096
 	inParts(len(b), func(from, to int) {

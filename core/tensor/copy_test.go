@@ -31,3 +31,17 @@ func TestCopy(t *testing.T) {
 		}
 	}
 }
+
+// TestUncleared: new memory begins at a multiple of 64, has its own bytes, and can be written as a whole.
+func TestUncleared(t *testing.T) {
+	for _, n := range []int{0, 1, 63, 512<<10 - 1, 512 << 10, 512<<10 + 1, 3<<20 + 5} {
+		a, b := tensor.Uncleared(n), tensor.Uncleared(n)
+		for i := range a {
+			a[i], b[i] = 1, 2
+		}
+		if len(a) != n || cap(a) != n || !tensor.Aligned(a, 64) || bytes.Count(a, []byte{1}) != n ||
+			bytes.Count(b, []byte{2}) != n {
+			t.Errorf("%d bytes: %d, capacity %d, aligned %v", n, len(a), cap(a), tensor.Aligned(a, 64))
+		}
+	}
+}

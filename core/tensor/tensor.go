@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"unsafe"
 
 	"github.com/rlx-go/rlx/core/dtype"
@@ -46,6 +47,20 @@ func Bytes[T Element](s []T) []byte {
 // AlignedBytes allocates n zero bytes at a multiple of 64.
 func AlignedBytes(n int) []byte {
 	b := make([]byte, n+63)
+	off := int(-uintptr(unsafe.Pointer(unsafe.SliceData(b))) & 63)
+	return b[off : off+n : off+n]
+}
+
+// Uncleared allocates n bytes at a multiple of 64, for a caller that overwrites all of them: they may have any values.
+// Go clears memory with one core, for longer than several cores take to fill it.
+func Uncleared(n int) []byte {
+	if n < copyChunk {
+		return AlignedBytes(n)
+	}
+	var s strings.Builder // the only type whose new memory is not cleared
+	s.Grow(n + 63)
+	s.WriteByte(0)
+	b := unsafe.Slice(unsafe.StringData(s.String()), n+63)
 	off := int(-uintptr(unsafe.Pointer(unsafe.SliceData(b))) & 63)
 	return b[off : off+n : off+n]
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -22,30 +23,46 @@ type convCase struct {
 	typ   dtype.DType // of the filters
 	attrs op.ConvAttrs
 	bias  bool
+
+	transposed bool // its attributes are those of attrs, and w has x's channels first
 }
 
 var convCases = []convCase{
-	{[]int64{1, 9, 7, 64}, []int64{20, 64, 3, 3}, dtype.F32, op.ConvAttrs{Padding: []int{1, 1}, Layout: "nhwc"}, true},
+	{[]int64{1, 9, 7, 64}, []int64{20, 64, 3, 3}, dtype.F32,
+		op.ConvAttrs{Padding: []int{1, 1}, Layout: "nhwc"}, true, false},
 	{[]int64{2, 70, 6, 9}, []int64{33, 70, 3, 2}, dtype.BF16,
-		op.ConvAttrs{Stride: []int{2, 1}, Padding: []int{2, 0}, Dilation: []int{1, 3}, Layout: "nchw"}, true},
+		op.ConvAttrs{Stride: []int{2, 1}, Padding: []int{2, 0}, Dilation: []int{1, 3}, Layout: "nchw"}, true, false},
 	{[]int64{2, 3, 33, 25}, []int64{17, 3, 7, 5}, dtype.F32,
-		op.ConvAttrs{Stride: []int{2, 3}, Padding: []int{3, 1}, Layout: "nchw"}, true},
-	{[]int64{1, 32, 40, 3}, []int64{96, 3, 4, 4}, dtype.F16, op.ConvAttrs{Stride: []int{4, 4}, Layout: "nhwc"}, false},
+		op.ConvAttrs{Stride: []int{2, 3}, Padding: []int{3, 1}, Layout: "nchw"}, true, false},
+	{[]int64{1, 32, 40, 3}, []int64{96, 3, 4, 4}, dtype.F16,
+		op.ConvAttrs{Stride: []int{4, 4}, Layout: "nhwc"}, false, false},
 	{[]int64{3, 40, 129}, []int64{31, 40, 5}, dtype.F32,
-		op.ConvAttrs{Padding: []int{4}, Dilation: []int{2}, Layout: "ncw"}, false},
+		op.ConvAttrs{Padding: []int{4}, Dilation: []int{2}, Layout: "ncw"}, false, false},
 	{[]int64{1, 5, 6, 7, 33}, []int64{18, 33, 2, 3, 3}, dtype.F32,
-		op.ConvAttrs{Stride: []int{2, 1, 2}, Padding: []int{1, 1, 2}, Dilation: []int{2, 1, 1}, Layout: "ndhwc"}, true},
-	{[]int64{2, 128, 8, 8}, []int64{64, 128, 1, 1}, dtype.BF16, op.ConvAttrs{Layout: "nchw"}, true},
+		op.ConvAttrs{Stride: []int{2, 1, 2}, Padding: []int{1, 1, 2}, Dilation: []int{2, 1, 1}, Layout: "ndhwc"}, true,
+		false},
+	{[]int64{2, 128, 8, 8}, []int64{64, 128, 1, 1}, dtype.BF16, op.ConvAttrs{Layout: "nchw"}, true, false},
+}
+
+// transposedCases are transposed convolutions whose taps do not overlap.
+var transposedCases = []convCase{
+	{[]int64{1, 9, 7, 64}, []int64{64, 24, 2, 2}, dtype.F32,
+		op.ConvAttrs{Stride: []int{2, 2}, Layout: "nhwc"}, true, true},
+	{[]int64{2, 5, 11, 70}, []int64{70, 17, 3, 2}, dtype.BF16,
+		op.ConvAttrs{Stride: []int{3, 2}, Layout: "nhwc"}, true, true},
+	{[]int64{3, 33, 40}, []int64{40, 19, 4}, dtype.F16, op.ConvAttrs{Stride: []int{4}, Layout: "nwc"}, false, true},
+	{[]int64{1, 24, 24, 128}, []int64{128, 64, 2, 2}, dtype.F32,
+		op.ConvAttrs{Stride: []int{2, 2}, Layout: "nhwc"}, false, true},
 }
 
 // largeConv are cases for devices, the first for benchmarks alone.
 var largeConv = []convCase{
 	{[]int64{1, 64, 64, 256}, []int64{256, 256, 3, 3}, dtype.F32,
-		op.ConvAttrs{Padding: []int{1, 1}, Layout: "nhwc"}, false},
+		op.ConvAttrs{Padding: []int{1, 1}, Layout: "nhwc"}, false, false},
 	{[]int64{2, 96, 57, 61}, []int64{130, 96, 3, 3}, dtype.F32,
-		op.ConvAttrs{Stride: []int{2, 2}, Padding: []int{1, 1}, Layout: "nchw"}, true},
+		op.ConvAttrs{Stride: []int{2, 2}, Padding: []int{1, 1}, Layout: "nchw"}, true, false},
 	{[]int64{1, 3, 224, 224}, []int64{96, 3, 16, 16}, dtype.F32,
-		op.ConvAttrs{Stride: []int{16, 16}, Layout: "nchw"}, true},
+		op.ConvAttrs{Stride: []int{16, 16}, Layout: "nchw"}, true, false},
 }
 
 func (c convCase) String() string {
@@ -80,10 +97,32 @@ func TestInterpretedConv(t *testing.T) {
 	}
 }
 
+// TestInterpretedTransposed runs transposed convolutions on the interpreter.
+func TestInterpretedTransposed(t *testing.T) {
+	for i, c := range transposedCases {
+		for j, on := range []matrix.Device{withMMA, withWGMMA} {
+			p := halves[(i+j)%2]
+			t.Run(fmt.Sprintf("%d/%s/%v", on.Capability, p, c), func(t *testing.T) {
+				used := false
+				c.test(t, interpreted(on, func(text string) string {
+					used = used || strings.Contains(text, "mma")
+					return text
+				}), p, uint64(i), i == 0)
+				if !used {
+					t.Error("no kernel for matrix units was used")
+				}
+			})
+		}
+	}
+}
+
 // TestConv compares convolutions with their definition.
 func TestConv(t *testing.T) {
-	for i, c := range append(largeConv[1:], convCases...) {
+	for i, c := range slices.Concat(largeConv[1:], convCases, transposedCases) {
 		for _, p := range []string{"bf16", "f16", "f32"} {
+			if c.transposed && p == "f32" {
+				continue // kernels of all GPUs, which the conformance suite tests
+			}
 			for _, special := range []bool{false, true} {
 				t.Run(fmt.Sprintf("%s/%v/%v", p, special, c), func(t *testing.T) {
 					c.test(t, small(t), p, uint64(i), special)
@@ -110,8 +149,18 @@ func (c convCase) graph() (g *ir.Graph, y *ir.Node) {
 	g = ir.NewGraph("convolution")
 	x, w := op.Input(g, "x", ir.TypeOf(dtype.F32, c.x...)), op.Input(g, "w", ir.TypeOf(c.typ, c.w...))
 	var bias *ir.Node
-	if c.bias {
+	if c.bias && !c.transposed {
 		bias = op.Input(g, "bias", ir.TypeOf(dtype.F32, c.w[0]))
+	}
+	if c.transposed {
+		a := op.ConvTransposeAttrs{Stride: c.attrs.Stride, Layout: c.attrs.Layout}
+		if c.bias {
+			bias = op.Input(g, "bias", ir.TypeOf(dtype.F32, c.w[1]))
+		}
+		y = map[int]func(x, w, bias *ir.Node, a op.ConvTransposeAttrs) *ir.Node{3: op.ConvTranspose1D,
+			4: op.ConvTranspose2D}[len(c.x)](x, w, bias, a)
+		g.Return("y", y)
+		return g, y
 	}
 	make := map[int]func(x, w, bias *ir.Node, a op.ConvAttrs) *ir.Node{3: op.Conv1D, 4: op.Conv2D, 5: op.Conv3D}
 	y = make[len(c.x)](x, w, bias, c.attrs)

@@ -20,6 +20,9 @@ type opened struct {
 	linked atomic.Bool  // Compile has kept code since it last trimmed the folder
 	config launchConfig // of the current launch
 
+	beside         uintptr // a stream for copies beside commands; 0 until it is needed
+	forked, joined uintptr // events with which it waits for the other stream, and that for it
+
 	mu       sync.Mutex
 	inFlight []uintptr // events that end submissions, in their order
 	events   []uintptr // not in use

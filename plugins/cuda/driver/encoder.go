@@ -27,6 +27,7 @@ type command struct {
 
 	to, from uintptr
 	bytes    int64
+	beside   bool // a copy in the stream beside
 }
 
 func (d *opened) NewEncoder(label string) (gpu.Encoder, error) {
@@ -41,6 +42,15 @@ func (e *encoder) Clear(p gpu.Piece) error {
 func (e *encoder) Copy(to gpu.Buffer, at int64, from gpu.Piece) error {
 	e.list = append(e.list, command{to: to.(*buffer).at + uintptr(at),
 		from: from.Buffer.(*buffer).at + uintptr(from.Offset), bytes: from.Size})
+	return nil
+}
+
+// CopyBeside implements gpu.Beside.
+func (e *encoder) CopyBeside(to gpu.Buffer, at int64, from gpu.Piece) error {
+	if err := e.Copy(to, at, from); err != nil {
+		return err
+	}
+	e.list[len(e.list)-1].beside = true
 	return nil
 }
 
@@ -102,13 +112,55 @@ func (d *opened) Submit(of gpu.Commands) error {
 // put puts the commands into the stream one by one.
 func (c *commands) put() error {
 	d := c.d
+	behind, beside := true, false // the stream beside does not wait for all commands so far; it has copies
 	for i := range c.list {
-		if what, r := d.put(&c.list[i]); r != success {
+		k := &c.list[i]
+		if k.beside && behind {
+			if err := d.openBeside(); err != nil {
+				return err
+			}
+			if err := d.follow(d.beside, d.stream, d.forked); err != nil {
+				return err
+			}
+		}
+		behind, beside = !k.beside, beside || k.beside
+		if what, r := d.put(k); r != success {
 			return d.failure(what, r)
 		}
 	}
 	runtime.KeepAlive(c)
+	if beside {
+		return d.follow(d.stream, d.beside, d.joined)
+	}
 	return nil
+}
+
+// openBeside makes the stream beside, unless it exists.
+func (d *opened) openBeside() (err error) {
+	if d.beside != 0 {
+		return nil
+	}
+	if d.forked, err = d.newEvent(eventUntimed); err != nil {
+		return err
+	}
+	if d.joined, err = d.newEvent(eventUntimed); err != nil {
+		return err
+	}
+	stream := made[uintptr]()
+	if r := d.call(cuStreamCreate, address(stream), streamNonBlocking); r != success {
+		return d.failure("making a stream", r)
+	}
+	d.beside = *stream
+	return nil
+}
+
+// follow makes what is put into a stream from now on wait for what is in another one, by an event.
+func (d *opened) follow(stream, other, event uintptr) error {
+	r := d.call(cuEventRecord, event, other)
+	if r == success {
+		r = d.call(cuStreamWaitEvent, stream, event, 0)
+	}
+	return d.check("a copy", r)
 }
 
 // put puts a command into the stream. what describes it, for errors.
@@ -122,7 +174,11 @@ func (d *opened) put(c *command) (what string, r result) {
 	case c.bytes == 0:
 		return "", success
 	case c.from != 0:
-		return "a copy", d.call(cuMemcpyAsync, c.to, c.from, uintptr(c.bytes), d.stream)
+		stream := d.stream
+		if c.beside {
+			stream = d.beside
+		}
+		return "a copy", d.call(cuMemcpyAsync, c.to, c.from, uintptr(c.bytes), stream)
 	}
 	return "clearing memory", d.call(cuMemsetD8Async, c.to, 0, uintptr(c.bytes), d.stream)
 }

@@ -22,7 +22,9 @@ type fake struct {
 	results                 map[function]result // of functions that fail
 	calls                   []function
 	memory                  map[uintptr][]byte
-	code                    []byte // that the linker makes; modules have to begin with it
+	capturing               bool
+	graphs                  [][][]uintptr // arguments of the copies of each graph; the last one is captured
+	code                    []byte        // that the linker makes; modules have to begin with it
 
 	mu sync.Mutex // held by each call
 }
@@ -62,6 +64,11 @@ func (f *fake) call(of function, args ...uintptr) result {
 	case cuMemFree, cuMemFreeHost:
 		delete(f.memory, args[0])
 	case cuMemcpyAsync, cuMemcpyHtoDAsync:
+		if f.capturing {
+			list := &f.graphs[len(f.graphs)-1]
+			*list = append(*list, slices.Clone(args))
+			break
+		}
 		copy(memory(args[0], int64(args[2])), memory(args[1], int64(args[2])))
 	case cuLinkComplete:
 		*at[uintptr](args[1]), *at[uint64](args[2]) = uintptr(unsafe.Pointer(&f.code[0])), uint64(len(f.code))
@@ -69,8 +76,21 @@ func (f *fake) call(of function, args ...uintptr) result {
 		if !bytes.HasPrefix(memory(args[1], int64(len(f.code))), f.code) {
 			return 200
 		}
-	case cuDevicePrimaryCtxRetain, cuStreamCreate, cuEventCreate, cuGraphInstantiate:
+	case cuStreamBeginCapture:
+		f.capturing, f.graphs = true, append(f.graphs, nil)
+	case cuStreamEndCapture:
+		f.capturing = false
+		*at[uintptr](args[1]) = uintptr(len(f.graphs))
+	case cuGraphInstantiate:
+		*at[uintptr](args[0]) = args[1]
+	case cuGraphLaunch:
+		for _, c := range f.graphs[args[0]-1] {
+			copy(memory(c[0], int64(c[2])), memory(c[1], int64(c[2])))
+		}
+	case cuDevicePrimaryCtxRetain, cuStreamCreate, cuEventCreate:
 		*at[uintptr](args[0]) = 1
+	case cuMemGetInfo:
+		*at[uint64](args[0]), *at[uint64](args[1]) = 1<<30, 1<<30
 	case cuGetErrorName:
 		*at[uintptr](args[1]) = 0
 	}

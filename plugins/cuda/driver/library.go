@@ -32,6 +32,7 @@ const (
 	cuMemsetD8Async
 	cuStreamCreate
 	cuStreamSynchronize
+	cuStreamWaitEvent
 	cuStreamBeginCapture
 	cuStreamEndCapture
 	cuGraphInstantiate
@@ -67,6 +68,7 @@ var symbols = [...]string{
 	cuMemHostRegister: "cuMemHostRegister_v2", cuMemHostUnregister: "cuMemHostUnregister",
 	cuMemcpyAsync: "cuMemcpyAsync", cuMemcpyHtoDAsync: "cuMemcpyHtoDAsync_v2", cuMemsetD8Async: "cuMemsetD8Async",
 	cuStreamCreate: "cuStreamCreate", cuStreamSynchronize: "cuStreamSynchronize",
+	cuStreamWaitEvent:    "cuStreamWaitEvent",
 	cuStreamBeginCapture: "cuStreamBeginCapture_v2", cuStreamEndCapture: "cuStreamEndCapture",
 	cuGraphInstantiate: "cuGraphInstantiateWithFlags", cuGraphLaunch: "cuGraphLaunch",
 	cuGraphDestroy: "cuGraphDestroy", cuGraphExecDestroy: "cuGraphExecDestroy", cuEventCreate: "cuEventCreate",

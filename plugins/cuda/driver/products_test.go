@@ -253,15 +253,42 @@ func BenchmarkProducts(b *testing.B) {
 // withoutMatrix takes the kernels for matrix units from a device.
 func withoutMatrix(l *gpu.Limits) { l.Kernels.Own = nil }
 
+// BenchmarkTrunk times the products of SAM 3's trunk with every tile, by the device's clock, with what follows them and
+// without rounding the left operand.
+func BenchmarkTrunk(b *testing.B) {
+	nt := op.FusedMatMulAttrs{TransB: true}
+	gelu := op.FusedMatMulAttrs{TransB: true, Act: "gelu"}
+	for _, c := range []product{{1, 5184, 3072, 1024, dtype.BF16, nt, true, false, true},
+		{1, 5184, 1024, 1024, dtype.BF16, nt, true, true, true},
+		{1, 5184, 4736, 1024, dtype.BF16, gelu, true, false, true},
+		{1, 5184, 1024, 4736, dtype.BF16, nt, true, true, true}} {
+		for _, tile := range tilesOf(b) {
+			if tile.M*tile.N < 128*128 || !tile.Warpgroup {
+				continue
+			}
+			b.Run(fmt.Sprintf("%dx%dx%d/%v", c.m, c.n, c.k, tile), func(b *testing.B) {
+				all, first := c.seconds(b, withTile(tile), 0, "bf16"), c.seconds(b, withTile(tile), 1, "bf16")
+				b.ReportMetric(0, "ns/op")
+				b.ReportMetric(2e-12*float64(c.m)*float64(c.n)*float64(c.k)/(all-first), "TFLOP/s-product")
+				b.ReportMetric(1e6*(all-first), "us")
+			})
+		}
+	}
+}
+
 // seconds times a product, of whose shaders only few run if that is not 0. The weights are in bf16, or at other
 // precisions in f32.
 func seconds(b *testing.B, a *api, s [3]int, few int, precision string) float64 {
-	a.few = few
 	typ := dtype.BF16
 	if precision != "bf16" {
 		typ, precision = dtype.F32, "f32"
 	}
 	c := product{1, s[0], s[1], s[2], typ, op.FusedMatMulAttrs{TransB: true}, false, false, true}
+	return c.seconds(b, a, few, precision)
+}
+
+func (c product) seconds(b *testing.B, a *api, few int, precision string) float64 {
+	a.few = few
 	r := loadOn(b, gpu.New(a), c.graph(), precision)
 	defer r.exe.Close()
 	rng := rand.New(rand.NewPCG(1, 2))

@@ -26,6 +26,20 @@ var _ = register("attention", func(d Device) (kernels.Own, bool) {
 			a, _ := d.attentionOf(n, l)
 			return a.scratch
 		},
+		ReadsRounded: func(n *ir.Node, l kernels.Limits) dtype.DType {
+			a, ok := d.attentionOf(n, l)
+			if !ok || a.exact() || a.least < leastQueries {
+				return 0
+			}
+			for i := range a.parts {
+				a.rounded[i] = true
+				if _, ok := a.part(i); !ok {
+					return 0
+				}
+			}
+			return a.Type
+		},
+		RoundedOperands: 3,
 		// with few queries, another kernel may run
 		WritesRounded: func(n *ir.Node, l kernels.Limits) bool {
 			a, ok := d.attentionOf(n, l)
@@ -40,6 +54,7 @@ type attention struct {
 	node    *ir.Node
 	attrs   op.AttentionAttrs
 	parts   [3]part // q, k and v
+	rounded [3]bool // they were written in 16 bits: see kernels.RoundedIn
 	scratch int64   // bytes
 	least   int     // queries
 }
@@ -60,7 +75,7 @@ func (d Device) attentionOf(n *ir.Node, l kernels.Limits) (x attention, ok bool)
 	if !isAttention || x.Type == 0 || n.Type.DType != dtype.F32 {
 		return x, false
 	}
-	x.attrs, x.node = a, n
+	x.attrs, x.node, x.rounded = a, n, l.Rounded
 	s, err := a.Sizes(n.In[0].Type, n.In[1].Type, n.In[2].Type)
 	if err != nil || s.D != s.DV || s.D%16 != 0 || s.D > mostDim(x.Terms) || !kernels.BeginsAt(n, 8) {
 		return x, false
@@ -138,7 +153,7 @@ func (x attention) part(i int) (p part, ok bool) {
 	in := x.node.In[i]
 	last := in.Type.Shape[in.Type.Rank()-1]
 	unit := int64(8) // elements of 16 bytes
-	if p.packed = in.Type.DType != x.Type || x.exact(); p.packed {
+	if p.packed = in.Type.DType != x.Type && !x.rounded[i] || x.exact(); p.packed {
 		unit = 4
 	}
 	start := int64(0)
@@ -151,7 +166,7 @@ func (x attention) part(i int) (p part, ok bool) {
 		return p, false
 	}
 	return p, last.IsStatic() && last.Const%unit == 0 && start%unit == 0 &&
-		kernels.BeginsAt(in, unit*int64(in.Type.DType.Size()))
+		kernels.BeginsAt(in, unit*int64(in.Type.DType.Size())) && (!x.rounded[i] || kernels.BeginsAt(in, 32))
 }
 
 func (x attention) geometry(c *kernels.Call) op.AttentionGeometry {
@@ -221,8 +236,11 @@ func (x attention) attend() kernels.Shader {
 	var bindings []kernels.Binding
 	for i, p := range x.parts {
 		b := kernels.Binding{Name: []string{"q", "k", "v"}[i], Operand: i, DType: x.Type}
-		if p.packed {
+		switch {
+		case p.packed:
 			b.Operand, b.DType = kernels.Scratch, dtype.U32
+		case x.rounded[i]:
+			b.Operand = kernels.RoundedIn + i
 		}
 		bindings = append(bindings, b)
 	}

@@ -171,11 +171,18 @@ func (c conv) pack(o operand, what string) kernels.Shader {
 		x.Vec = 4
 	}
 	count := func(call *kernels.Call) (rows, quads int) {
-		if what == "filters" {
+		switch what {
+		case "filters":
 			return c.COut, c.depth() / 4
+		case "taps":
+			return c.Taps() * c.COut, c.row() / 4
 		}
 		_, _, size := c.sizes(call)
 		return call.In[0].Shape[0] * size[0] * size[1] * size[2], c.row() / 4
+	}
+	consts := conv{Geometry: c.Geometry, CIn: c.CIn, Channels: c.Channels, Columns: c.Columns}
+	if what == "taps" {
+		consts.COut = c.COut
 	}
 	return kernels.Shader{
 		Name: "operand of a convolution", Body: termsWGSL + packConvWGSL, Once: o.kept > 0,
@@ -184,7 +191,7 @@ func (c conv) pack(o operand, what string) kernels.Shader {
 			What  string
 			Fours bool
 			Terms int
-		}{conv{Geometry: c.Geometry, CIn: c.CIn, Channels: c.Channels, Columns: c.Columns}, what, fours, o.terms},
+		}{consts, what, fours, o.terms},
 		Bindings: []kernels.Binding{x, {Name: "y", Operand: o.memory(), Vec: 4, DType: c.typ}},
 		Fields:   []string{"rows", "quads", "begin", "d_in", "h_in", "w_in", "d_rows", "h_rows", "w_rows"},
 		Params: func(call *kernels.Call) []uint32 {

@@ -76,7 +76,7 @@ func (d Device) gridOf(n *ir.Node, l kernels.Limits) (g grid, ok bool) {
 			return g, false
 		}
 	}
-	g.Rounded, g.Only, g.rounded = l.Rounds != 0, l.RoundsOnly, l.Rounded
+	g.Rounded, g.Only, g.rounded = l.Rounds != 0, l.RoundsOnly, l.Rounded[0]
 	g.D, g.Group = int(s.D), g.groupKernel(d)
 	g.Warps = g.warpsFor(s)
 	g.Grid = gridText{GH: int(s.GH), GW: int(s.GW), WH: int(s.WH), WW: int(s.WW), NH: int(s.NH), NW: int(s.NW),

@@ -4,10 +4,13 @@
 // Rows are the pixels of x with padding, which is zeros, and consist of channels.
 {{- else if eq .C.What "patches"}}
 // Rows are the patches of x: channel, then tap.
+{{- else if eq .C.What "taps"}}
+// Rows are the taps of a transposed convolution, then filters, and consist of channels of x.
 {{- else}}
 // Rows are the filters: {{if .C.Columns}}channel, then tap{{else}}tap, then channel{{end}}.
 {{- end}}
-{{- if ne .C.What "filters"}}
+{{- $w := or (eq .C.What "filters") (eq .C.What "taps")}}
+{{- if not $w}}
 
 // pixel returns a channel of a pixel of x, or 0 outside.
 fn pixel(b: u32, z: u32, y: u32, x: u32, c: u32) -> f32 {
@@ -32,6 +35,14 @@ fn element(b: u32, z: u32, y: u32, x: u32, k: u32) -> f32 {
       {{index .C.Padding 1}}u,
       x * {{index .C.Stride 2}}u + tap % {{index .C.Kernel 2}}u * {{index .C.Dilation 2}}u - {{index .C.Padding 2}}u,
       k / {{.C.Taps}}u);
+}
+{{- else if eq .C.What "taps"}}
+
+fn element(row: u32, k: u32) -> f32 {
+  if (k >= {{.C.CIn}}u) {
+    return 0.0;
+  }
+  return x0((k * {{.C.COut}}u + row % {{.C.COut}}u) * {{.C.Taps}}u + row / {{.C.COut}}u);
 }
 {{- else if eq .C.What "filters"}}
 
@@ -58,14 +69,14 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
   if (id >= P.rows * P.quads) {
     return;
   }
-{{- if or .C.Last (eq .C.What "filters")}}
+{{- if or .C.Last $w}}
   let row = id / P.quads;
   let quad = id % P.quads;
 {{- else}}
   let row = id % P.rows; // neighbours read adjacent pixels
   let quad = id / P.rows;
 {{- end}}
-{{- if eq .C.What "filters"}}
+{{- if $w}}
   var v = vec4<f32>({{range $e := seq 4}}{{if $e}}, {{end}}element(row, quad * 4u + {{$e}}u){{end}});
 {{- else}}
   let x = row % P.w_rows;

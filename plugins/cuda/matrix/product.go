@@ -130,7 +130,7 @@ func (d Device) productOf(n *ir.Node, l kernels.Limits) (x product, ok bool) {
 			return x, false
 		}
 		if i == 0 {
-			if l.Rounded {
+			if l.Rounded[0] {
 				o.rounded, o.packed, o.scratch = true, false, 0
 			}
 			x.left = o

@@ -1,7 +1,6 @@
 package matrix
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -21,6 +20,7 @@ type productText struct {
 	NoRepair       bool   // sums of terms that are not finite stay as they are
 	RowBias        bool   // the bias has an element for each row
 	Patch          patchText
+	Scatter        scatterText
 	Grouped        bool // rows have places and tiles have matrices of the right operand: see group_places.wgsl
 	Skips          []int64
 }
@@ -45,6 +45,7 @@ type generated struct {
 	row, col, matrix      string      // first row and column of the tile, and the number of the product
 	begin                 [2]string   // of the operands
 	from                  [2][]string // what the thread loads next, by operand
+	partial               [2]string   // whether it loads the last of these; empty if all threads do
 	to                    string      // offset in a stage of the thread's first unit
 	base                  string      // of the stages in shared memory
 	loads, stage, loading string      // parts loaded; offsets of the stages that are computed and loaded
@@ -85,6 +86,8 @@ func (x productText) text() string {
 	switch {
 	case x.Patch.Operand > 0:
 		fields = slices.Concat(productFields, patchFields)
+	case x.Scatter.Run > 0:
+		fields = slices.Concat(productFields, scatterFields)
 	case x.Grouped:
 		fields = slices.Concat(productFields, []string{"list_at"})
 	}
@@ -197,6 +200,9 @@ func (g *generated) addresses() {
 		g.begin[operand] = begin
 		begin = t.get("d", "mad.wide.u32", "%s, 16, %s", unit, begin)
 		for i := 0; i < o.rows; i += g.threads() / 8 {
+			if left := o.rows - i; left < g.threads()/8 {
+				g.partial[operand] = t.get("p", "setp.lt.u32", "%s, %d", row, left)
+			}
 			r := t.get("r", "add.u32", "%s, %s", o.first, row)
 			t.add("add.u32 %s, %s, %d", r, r, i)
 			t.add("min.u32 %s, %s, %s", r, r, last) // rows past the end are computed and not written
@@ -238,11 +244,17 @@ func (g *generated) load() {
 	to := t.get("r", "add.u32", "%s, %s", g.to, g.loading)
 	offset := 0
 	for i, list := range g.from {
-		for _, from := range list {
-			t.add("@%s cp.async.cg.shared.global [%s+%d], [%s], 16", more, to, offset, from)
+		at := offset
+		for k, from := range list {
+			guard := more
+			if p := g.partial[i]; p != "" && k == len(list)-1 {
+				guard = t.get("p", "and.pred", "%s, %s", more, p)
+			}
+			t.add("@%s cp.async.cg.shared.global [%s+%d], [%s], 16", guard, to, at, from)
 			t.add("add.u64 %s, %s, %d", from, from, 2*depth*max(1, g.Terms[i]))
-			offset += g.threads() * 16
+			at += g.threads() * 16
 		}
+		offset += []int{g.M, g.N}[i] * 2 * depth
 	}
 	g.step()
 	if g.turns != nil {
@@ -424,150 +436,5 @@ func (g *generated) warps() func(sums []string, fresh bool, from, to int) {
 				}
 			}
 		}
-	}
-}
-
-// warp returns the first row and column of the warp in the tile.
-func (g *generated) warp() (row, col string) {
-	t := g.text
-	row = t.get("r", "shr.u32", "%s, 7", g.tid)
-	t.add("shl.b32 %s, %s, 6", row, row)
-	col = t.get("r", "shr.u32", "%s, 5", g.tid)
-	t.add("and.b32 %s, %s, 3", col, col)
-	if g.Warpgroup { // a warp has 16 rows and all columns
-		t.add("mad.lo.u32 %s, %s, 16, %s", row, col, row)
-		t.add("mov.u32 %s, 0", col)
-	} else {
-		t.add("mul.lo.u32 %s, %s, %d", col, col, g.N/4)
-	}
-	return row, col
-}
-
-// sums returns the registers of fragment i, j of the warp, of 16 rows and 8 columns: two columns of row lane / 4, then
-// of the row eight below.
-func (g *generated) sums(i, j int) []string {
-	at := 4 * (i*g.columns() + j)
-	return g.acc[at : at+4]
-}
-
-// rows and columns are the numbers of fragments of a warp.
-func (g *generated) rows() int {
-	if g.Warpgroup {
-		return 1
-	}
-	return 4
-}
-
-func (g *generated) columns() int {
-	if g.Warpgroup {
-		return g.N / 8
-	}
-	return g.N / 4 / 8
-}
-
-// finishSums computes and writes the results.
-func (g *generated) finishSums() {
-	t := g.text
-	row, col := g.warp()
-	inRow, inCol := t.get("r", "shr.u32", "%s, 2", g.lane), t.get("r", "and.b32", "%s, 3", g.lane)
-	t.add("add.u32 %s, %s, %s", row, row, inRow)
-	t.add("add.u32 %s, %s, %s", row, row, g.row)
-	t.add("mad.lo.u32 %s, %s, 2, %s", col, inCol, col)
-	t.add("add.u32 %s, %s, %s", col, col, g.col)
-	m := t.get("d", "mul.wide.u32", "%s, %s", g.p["m"], g.p["n"])
-	wide := t.get("d", "cvt.u64.u32", "%s", g.matrix)
-	t.add("mul.lo.u64 %s, %s, %s", m, m, wide)
-	n := t.get("d", "cvt.u64.u32", "%s", g.p["n"])
-	c := t.get("d", "cvt.u64.u32", "%s", col)
-	type line struct{ in, at, bias string }
-	var lines []line // offsets of the first column of each row
-	for i := range g.rows() {
-		for half := range 2 {
-			r := t.get("r", "add.u32", "%s, %d", row, 16*i+8*half)
-			in := t.get("p", "setp.lt.u32", "%s, %s", r, g.p["m"])
-			if g.Grouped {
-				r, in = g.rowOf(r)
-			}
-			w := t.get("d", "cvt.u64.u32", "%s", r)
-			at := t.get("d", "mad.lo.u64", "%s, %s, %s", w, n, m)
-			t.add("add.u64 %s, %s, %s", at, at, c)
-			t.add("shl.b64 %s, %s, 2", at, at)
-			bias := ""
-			if g.RowBias && g.Bias {
-				from := t.get("d", "mad.wide.u32", "%s, 4, %s", r, g.bias)
-				bias = t.get("f", "mov.f32", "0f00000000")
-				t.add("@%s ld.global.nc.f32 %s, [%s]", in, bias, from)
-			}
-			lines = append(lines, line{in, at, bias})
-		}
-	}
-	for j := range g.columns() {
-		var in [2]string
-		var bias [2]string
-		for e := range 2 {
-			k := t.get("r", "add.u32", "%s, %d", col, 8*j+e)
-			in[e] = t.get("p", "setp.lt.u32", "%s, %s", k, g.p["n"])
-			if g.Bias && !g.RowBias {
-				at := t.get("d", "mad.wide.u32", "%s, 4, %s", k, g.bias)
-				bias[e] = t.get("f", "mov.f32", "0f00000000")
-				t.add("@%s ld.global.nc.f32 %s, [%s]", in[e], bias[e], at)
-			}
-		}
-		for k, l := range lines {
-			sums := g.sums(k/2, j)[2*(k%2):][:2]
-			if l.bias != "" {
-				bias = [2]string{l.bias, l.bias}
-			}
-			g.write(l.in, in, l.at, 32*j, sums, bias)
-		}
-	}
-}
-
-// write finishes two columns of a row and writes them.
-func (g *generated) write(row string, in [2]string, at string, offset int, sums []string, bias [2]string) {
-	t := g.text
-	var both [2]string
-	for e := range 2 {
-		both[e] = t.get("p", "and.pred", "%s, %s", row, in[e])
-		if g.Bias {
-			t.add("add.f32 %s, %s, %s", sums[e], sums[e], bias[e])
-		}
-		activations[g.Act](t, sums[e])
-	}
-	access := func(memory, format string, args ...any) {
-		from := t.get("d", "add.u64", "%s, %s", memory, at)
-		if g.Pairs {
-			list := append([]any{".v2", fmt.Sprintf("[%s+%d]", from, offset)}, args...)
-			t.add("@%s %s", both[0], fmt.Sprintf(format, list...))
-			return
-		}
-		for e := range 2 {
-			t.add("@%s %s", both[e], fmt.Sprintf(format, "", fmt.Sprintf("[%s+%d]", from, offset+4*e), args[e]))
-		}
-	}
-	if g.Residual {
-		add := t.regs("f", 2)
-		if g.Pairs {
-			access(g.add, "ld.global%[1]s.f32 {%[3]s, %[4]s}, %[2]s", add[0], add[1])
-		} else {
-			access(g.add, "ld.global%[1]s.f32 %[3]s, %[2]s", add[0], add[1])
-		}
-		for e := range 2 {
-			t.add("add.f32 %s, %s, %s", sums[e], sums[e], add[e])
-		}
-	}
-	if g.Rounded {
-		half := t.get("d", "shr.u64", "%s, 1", at)
-		t.add("add.u64 %s, %s, %s", half, half, g.z)
-		both16 := t.get("r", fmt.Sprintf("cvt.rn.%vx2.f32", g.Type), "%s, %s", sums[1], sums[0])
-		t.add("@%s st.global.u32 [%s+%d], %s", both[0], half, offset/2, both16)
-	}
-	if g.Only {
-		return
-	}
-	if g.Pairs {
-		access(g.y, "st.global%[1]s.f32 %[2]s, {%[3]s, %[4]s}", sums[0], sums[1])
-	} else {
-		access(g.y, "st.global%[1]s.f32 %[2]s, %[3]s", sums[0], sums[1])
 	}
 }

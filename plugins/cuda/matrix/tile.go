@@ -42,7 +42,8 @@ var (
 		{M: 64, N: 64, Stages: 4, Rate: 250, Blocks: 3},
 	}
 	warpgroupTiles = []Tile{
-		{M: 128, N: 256, Stages: 4, Warpgroup: true, Rate: 600, Blocks: 1},
+		{M: 128, N: 256, Stages: 4, Warpgroup: true, Rate: 570, Blocks: 1},
+		{M: 192, N: 128, Stages: 5, Warpgroup: true, Rate: 590, Blocks: 1},
 		{M: 128, N: 192, Stages: 5, Warpgroup: true, Rate: 580, Blocks: 1},
 		{M: 128, N: 128, Stages: 3, Warpgroup: true, Rate: 520, Blocks: 2},
 		{M: 64, N: 128, Stages: 4, Warpgroup: true, Rate: 400, Blocks: 2},

@@ -111,6 +111,7 @@ func (c *recording) track(reached int) {
 // report calls Progress with the steps that have ended. The last step is reported at the end of the run.
 func (c *recording) report() {
 	c.reportLoop()
+	c.reportReady()
 	if f := &c.flow; f.reached > f.reported && f.reached < len(c.exec.program.Steps) {
 		f.reported = f.reached
 		if c.run.Progress != nil {

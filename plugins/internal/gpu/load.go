@@ -36,6 +36,7 @@ type executable struct {
 	state                      *space     // state that is bound to the stateful dispatches; nil if no state is bound
 	stateShape                 *space     // a space without buffers that is divided like a state
 	params                     Buffer     // parameters of all dispatches
+	early                      early
 	pinned                     Buffer     // hostIO, if the device copies from and to it; nil to use up and down
 	up                         *staging   // for inputs
 	down                       []*staging // for results; all but the last have chunk bytes
@@ -243,6 +244,9 @@ func (x *executable) pin() (err error) {
 		}
 	}
 	x.planTransfers() // again, now that it is known how the io space is reached
+	if err := x.makeEarly(); err != nil {
+		return err
+	}
 	return x.makeStaging()
 }
 
@@ -447,6 +451,7 @@ func (x *executable) release() {
 		*s = nil
 	}
 	x.releaseStaging()
+	x.releaseEarly()
 	if x.pinned != nil {
 		x.gpu.drain() // see above
 		x.pinned.Release()

@@ -107,7 +107,10 @@ func (x *executable) limitsOf(n *ir.Node) kernels.Limits {
 	for _, in := range n.Operands() { // what is in other spaces may change from run to run
 		limits.Keeps = limits.Keeps && (!kernels.IsWeight(in) || x.program.Places[in.ID].Space == program.Weights)
 	}
-	limits.Rounds, limits.Rounded = x.rounded.types[n.ID], x.rounded.readers[n.ID] != nil
+	limits.Rounds = x.rounded.types[n.ID]
+	for k := range limits.Rounded {
+		limits.Rounded[k] = x.rounded.readers[operandOf{n.ID, k}] != nil
+	}
 	limits.RoundsOnly = x.rounded.only[n.ID]
 	return limits
 }
@@ -387,8 +390,8 @@ func (x *executable) operand(d *dispatch, b kernels.Binding, i int) (s *space, o
 		return x.kept, x.keptAt[n.ID], x.limitsOf(n).KeptBytes(n)
 	case kernels.RoundedOut:
 		return x.roundedAt(n)
-	case kernels.RoundedIn:
-		return x.roundedAt(x.rounded.readers[n.ID])
+	case kernels.RoundedIn, kernels.RoundedIn + 1, kernels.RoundedIn + 2:
+		return x.roundedAt(x.rounded.readers[operandOf{n.ID, b.Operand - kernels.RoundedIn}])
 	case kernels.Status:
 		return x.base().status, int64(d.status) * program.Align, 4
 	}

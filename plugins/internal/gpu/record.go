@@ -27,6 +27,10 @@ type recording struct {
 	downloading bool          // the next submission only copies results to the host
 	submitted   time.Duration // time of the first submission, since start; 0 before it
 
+	parts   []part // that are copied early, in their order
+	arrived int    // how many of them have been reported
+	copied  []bool // for each output, whether it is copied early; nil if none is
+
 	needed []bool // steps that run; nil means all
 
 	clock Clock   // measures the steps; nil if the run is not profiled, or the host measures them

@@ -8,19 +8,22 @@ import (
 	"github.com/rlx-go/rlx/core/program"
 )
 
-// rounded are copies of values in 16 bits. Where a product would first round its left operand, the step that computes
-// the operand writes it in 16 bits, too. This saves the product a shader, and a shader for each further product of the
-// same value.
+// rounded are copies of values in 16 bits. Where a product would first round its left operand, or attention its
+// queries, keys and values, the step that computes the operand writes it in 16 bits, too. This saves the reader a
+// shader, and a shader for each further product of the same value.
 type rounded struct {
-	types   map[int]dtype.DType // of the copies, by the value's node
-	readers map[int]*ir.Node    // by the node that reads a copy: the node that writes it
-	only    map[int]bool        // nothing reads the value itself, so only the copy is written
-	inside  map[int]bool        // those of only whose copies lie in the memory of the value itself
-	begin   map[int]int64       // where any other copy begins
+	types   map[int]dtype.DType    // of the copies, by the value's node
+	readers map[operandOf]*ir.Node // by the operand that is read as a copy: the node that writes it
+	only    map[int]bool           // nothing reads the value itself, so only the copy is written
+	inside  map[int]bool           // those of only whose copies lie in the memory of the value itself
+	begin   map[int]int64          // where any other copy begins
 	size    map[int]int64
 	bytes   int64
 	space   *space
 }
+
+// operandOf is an operand of a node.
+type operandOf struct{ node, operand int }
 
 // roundedAt returns where the copy of a node's result is.
 func (x *executable) roundedAt(n *ir.Node) (s *space, offset, bytes int64) {
@@ -38,7 +41,8 @@ func (x *executable) planRounded(groups map[int]stepGroup) {
 		return
 	}
 	r := &x.rounded
-	r.types, r.readers, r.begin, r.size = map[int]dtype.DType{}, map[int]*ir.Node{}, map[int]int64{}, map[int]int64{}
+	r.types, r.readers = map[int]dtype.DType{}, map[operandOf]*ir.Node{}
+	r.begin, r.size = map[int]int64{}, map[int]int64{}
 	step, group := map[int]int{}, map[int]int{} // by node; groups are counted from 1
 	for i, s := range x.program.Steps {
 		step[s.Node] = i
@@ -50,23 +54,26 @@ func (x *executable) planRounded(groups map[int]stepGroup) {
 	var order []*ir.Node
 	for i, s := range x.program.Steps {
 		n := x.program.Graph.Nodes[s.Node]
-		from := x.roundable(n)
-		if from == nil {
-			continue
+		several := x.limits.RoundedOperands(n) > 1
+		for k := range x.limits.RoundedOperands(n) {
+			from := x.roundable(n, k)
+			if from == nil || several && !x.onlyReads(n, from) {
+				continue
+			}
+			_, isStep := step[from.ID]
+			if !isStep || group[from.ID] != 0 && group[from.ID] != group[n.ID] {
+				continue
+			}
+			d := x.limitsOf(n).ReadsRounded(n)
+			if d == 0 || r.types[from.ID] != 0 && r.types[from.ID] != d || !x.limitsOf(from).WritesRounded(from, n) {
+				continue
+			}
+			if r.types[from.ID] == 0 {
+				order = append(order, from)
+				r.size[from.ID] = (x.program.Places[from.ID].Size + 1) / 2
+			}
+			r.types[from.ID], r.readers[operandOf{n.ID, k}], last[from.ID] = d, from, i
 		}
-		_, isStep := step[from.ID]
-		if !isStep || group[from.ID] != 0 && group[from.ID] != group[n.ID] {
-			continue
-		}
-		d := x.limitsOf(n).ReadsRounded(n)
-		if d == 0 || r.types[from.ID] != 0 && r.types[from.ID] != d || !x.limitsOf(from).WritesRounded(from, n) {
-			continue
-		}
-		if r.types[from.ID] == 0 {
-			order = append(order, from)
-			r.size[from.ID] = (x.program.Places[from.ID].Size + 1) / 2
-		}
-		r.types[from.ID], r.readers[n.ID], last[from.ID] = d, from, i
 	}
 	x.planOnly(order, group)
 	x.planInside(order)
@@ -92,10 +99,10 @@ func (x *executable) planInside(order []*ir.Node) {
 			apart(n, in)
 		}
 	}
-	for id, n := range r.readers {
-		reader := x.program.Graph.Nodes[id]
-		for k, in := range reader.Operands() {
-			if k > 0 {
+	for of, n := range r.readers {
+		reader := x.program.Graph.Nodes[of.node]
+		for k, in := range reader.In {
+			if in != nil && r.readers[operandOf{of.node, k}] != n {
 				apart(n, in)
 			}
 		}
@@ -113,12 +120,15 @@ func (x *executable) planOnly(order []*ir.Node, group map[int]int) {
 		r.only[n.ID] = group[n.ID] == 0 && x.limits.AlwaysOwn(n)
 	}
 	for _, n := range x.program.Graph.Nodes {
-		for k, in := range n.Operands() {
+		for k, in := range n.In {
+			if in == nil {
+				continue
+			}
 			from := in.Source()
 			if _, view := n.View(); view && k == 0 {
 				continue // those that read the view count
 			}
-			if k > 0 || r.readers[n.ID] != from || group[n.ID] != 0 || !x.limits.AlwaysOwn(n) {
+			if r.readers[operandOf{n.ID, k}] != from || group[n.ID] != 0 || !x.limits.AlwaysOwn(n) {
 				r.only[from.ID] = false
 			}
 		}
@@ -128,18 +138,34 @@ func (x *executable) planOnly(order []*ir.Node, group map[int]int) {
 	}
 }
 
-// roundable returns the node whose whole result is operand 0 of a node, or nil.
-func (x *executable) roundable(n *ir.Node) *ir.Node {
-	if len(n.In) == 0 || n.In[0] == nil {
+// onlyReads reports whether a node reads a value that no other node reads, and that is no result.
+func (x *executable) onlyReads(n, value *ir.Node) bool {
+	for _, other := range x.program.Graph.Nodes {
+		if _, view := other.View(); view || other == n {
+			continue
+		}
+		for _, in := range other.Operands() {
+			if in.Source() == value {
+				return false
+			}
+		}
+	}
+	return !slices.ContainsFunc(x.program.Graph.Outputs, func(o ir.Output) bool { return o.Node.Source() == value })
+}
+
+// roundable returns the node whose whole result is operand k of a node, or nil.
+func (x *executable) roundable(n *ir.Node, k int) *ir.Node {
+	if len(n.In) <= k || n.In[k] == nil {
 		return nil
 	}
-	from := n.In[0].Source()
-	a, b := x.program.Places[from.ID], x.program.Places[n.In[0].ID]
-	if from.Type.Rank() == 0 || n.In[0].Type.Rank() == 0 {
+	in := n.In[k]
+	from := in.Source()
+	a, b := x.program.Places[from.ID], x.program.Places[in.ID]
+	if from.Type.Rank() == 0 || in.Type.Rank() == 0 {
 		return nil
 	}
 	rows := func(t ir.Type) ir.Dim { return t.Shape[t.Rank()-1] } // of the same length, so there are as many
-	if from.Op == nil || from.Type.DType != dtype.F32 || rows(from.Type) != rows(n.In[0].Type) || a.Space != b.Space ||
+	if from.Op == nil || from.Type.DType != dtype.F32 || rows(from.Type) != rows(in.Type) || a.Space != b.Space ||
 		a.Offset != b.Offset || a.Size != b.Size {
 		return nil
 	}

@@ -59,6 +59,7 @@ func (x *executable) run(ctx context.Context, r device.Run) (device.Stats, error
 	if err := x.clearStatus(); err != nil {
 		return stats, err
 	}
+	x.clearMarks()
 	run := &recording{exec: x, ctx: ctx, run: r, start: start, stats: &stats}
 	x.gpu.polled = run.report
 	err := run.steps()
@@ -120,7 +121,9 @@ func (c *recording) dispatchAll() error {
 		case single:
 			err = c.runStep(i, of, grouped)
 		default:
-			err = c.record(i, of, grouped)
+			if err = c.record(i, of, grouped); err == nil {
+				err = c.copyEarly(i)
+			}
 			if err == nil && c.flow.full() && i+1 < len(c.exec.program.Steps) {
 				err = c.endSubmission()
 			}

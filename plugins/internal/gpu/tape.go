@@ -21,6 +21,7 @@ type tape struct {
 	outputs     []bool        // device.Run.Outputs
 	pace        time.Duration // for which the submissions were sized; 0 if it was not known
 	kept        bool
+	parts       []part // see early
 }
 
 // submission is a recorded submission of a tape.
@@ -138,6 +139,7 @@ func (x *executable) recordAt(pace time.Duration, outputs []bool) (t *tape, err 
 			return nil, err
 		}
 	}
+	t.parts = c.parts
 	return t, nil
 }
 
@@ -190,6 +192,7 @@ func (c *recording) submitPlain() error {
 // submitTape submits the tape. It cannot be used again unless it is kept.
 func (c *recording) submitTape() error {
 	t := c.exec.tape
+	c.parts = t.parts
 	if !t.kept {
 		c.exec.tape = nil
 		defer t.release()

@@ -197,7 +197,7 @@ func (c *recording) outputs() error {
 			return err
 		}
 	}
-	for _, s := range x.pinnedOutputs(&c.run) {
+	for _, s := range x.pinnedOutputs(&c.run, c.copied) {
 		if err := c.copySpace(x.io, s.io, s.bytes, x.pinned, s.at, true); err != nil {
 			return err
 		}
@@ -220,13 +220,13 @@ func (c *recording) outputs() error {
 }
 
 // pinnedOutputs returns the copies of results to pinned memory. Outputs with nothing between them, where the host may
-// have other values, are copied together.
-func (x *executable) pinnedOutputs(r *device.Run) (list []stretch) {
+// have other values, are copied together. copied are those that have been copied already; nil means none.
+func (x *executable) pinnedOutputs(r *device.Run, copied []bool) (list []stretch) {
 	if x.pinned == nil {
 		return nil
 	}
 	for i, o := range x.bound.Outputs {
-		if !r.Wants(i) || o.Bytes == 0 {
+		if !r.Wants(i) || o.Bytes == 0 || copied != nil && copied[i] {
 			continue
 		}
 		if k := len(list) - 1; k >= 0 && o.Offset == program.AlignUp(list[k].io+list[k].bytes) {

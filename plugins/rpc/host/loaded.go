@@ -31,6 +31,7 @@ type Executable struct {
 	closed    bool
 	constants constants
 	last      time.Duration // duration of the last successful run, as reported by the backend
+	announces bool          // the backend has announced outputs before the end of the last successful run
 }
 
 var _ device.Executable = (*Executable)(nil)
@@ -77,7 +78,7 @@ func (e *Executable) Run(ctx context.Context, r device.Run) (device.Stats, error
 		return noStats(), diag.New(device.ErrInput, e.prog.Method, "io space of %d bytes; the program needs %d",
 			len(r.IO), e.prog.IOSize)
 	}
-	return e.run(ctx, r, func(b *wire.Binding) ([][]byte, func() [][]byte, error) {
+	return e.run(ctx, r, false, func(b *wire.Binding) ([][]byte, func() [][]byte, error) {
 		return wire.Cut(r.IO, b.Inputs), func() [][]byte { return wire.Cut(r.IO, b.Outputs) }, nil
 	})
 }
@@ -87,7 +88,7 @@ func (e *Executable) Run(ctx context.Context, r device.Run) (device.Stats, error
 // for an unwanted one. It does not use r.IO.
 func (e *Executable) RunTensors(ctx context.Context, r device.Run, in [][]byte) (out [][]byte, st device.Stats,
 	err error) {
-	st, err = e.run(ctx, r, func(b *wire.Binding) ([][]byte, func() [][]byte, error) {
+	st, err = e.run(ctx, r, true, func(b *wire.Binding) ([][]byte, func() [][]byte, error) {
 		g := e.prog.Graph
 		if len(in) != len(b.Inputs) {
 			return nil, nil, diag.New(device.ErrInput, e.prog.Method, "%d inputs given; the program has %d", len(in),
@@ -102,7 +103,7 @@ func (e *Executable) RunTensors(ctx context.Context, r device.Run, in [][]byte) 
 		return in, func() [][]byte {
 			for i, o := range b.Outputs {
 				if r.Wants(i) {
-					b := tensor.AlignedBytes(int(o.Size))
+					b := e.newOutput(int(o.Size))
 					tensor.Touch(b)
 					out = append(out, b)
 				} else {
@@ -116,6 +117,14 @@ func (e *Executable) RunTensors(ctx context.Context, r device.Run, in [][]byte) 
 		return nil, st, err
 	}
 	return out, st, nil
+}
+
+// newOutput allocates an output, without clearing it if all of it is copied from the region.
+func (e *Executable) newOutput(bytes int) []byte {
+	if e.session.region != nil {
+		return tensor.Uncleared(bytes)
+	}
+	return tensor.AlignedBytes(bytes)
 }
 
 // noStats returns the statistics of a failed run.

@@ -22,8 +22,8 @@ import (
 
 // run waits until the session is free and then executes the program. tensors returns the caller's inputs, and a
 // function that allocates the outputs. run calls that function while the backend works, because allocating large
-// outputs takes time.
-func (e *Executable) run(ctx context.Context, r device.Run,
+// outputs takes time. early says that outputs may be written before the run has succeeded.
+func (e *Executable) run(ctx context.Context, r device.Run, early bool,
 	tensors func(*wire.Binding) (in [][]byte, out func() [][]byte, err error)) (device.Stats, error) {
 	s := e.session
 	if err := s.lock(ctx); err != nil {
@@ -54,7 +54,7 @@ func (e *Executable) run(ctx context.Context, r device.Run,
 		return noStats(), err
 	}
 	x := &hostRun{e: e, bound: b, in: in, alloc: out, cached: cached, r: requested, header: h, dumps: dumps,
-		stats: noStats()}
+		stats: noStats(), early: early && e.announces}
 	succeeded := invalidate(written)
 	if err = x.run(ctx); err == nil {
 		succeeded()
@@ -121,6 +121,9 @@ type hostRun struct {
 	dumps  []int // nodes whose values the backend has still to send, in this order
 	stats  device.Stats
 	steps  int
+
+	early bool    // outputs are taken while the backend works
+	taken []int64 // bytes of each output that have been taken
 
 	staged [][]byte // outputs received in chunks
 	dump   []byte   // value of a node, as far as it has been received
@@ -295,7 +298,9 @@ func (x *hostRun) stream(ctx context.Context) error {
 		}()
 	}
 	x.makeOutputs()
+	end := x.takeEarly()
 	err = x.receive(st)
+	end()
 	if err == nil && s.region != nil {
 		x.readShared()
 	} else if err == nil {
@@ -329,22 +334,6 @@ func (x *hostRun) prepareShared() {
 	}
 }
 
-// readShared copies the outputs out of the region. For the next run, it clears those that do not share bytes with
-// another value.
-func (x *hostRun) readShared() {
-	s := x.e.session
-	for i, b := range wire.Cut(s.region.Data, x.bound.Outputs) {
-		switch o := x.bound.Outputs[i]; {
-		case !x.r.Wants(i):
-		case x.bound.Aliased[i]:
-			tensor.Copy(x.out[i], b)
-		default:
-			tensor.Move(x.out[i], b)
-			s.dirty = s.dirty.without(o.Offset, o.Offset+o.Size)
-		}
-	}
-}
-
 // runDirect is like stream, but uses the run channel, with one message in each direction.
 func (x *hostRun) runDirect(ctx context.Context) error {
 	x.dumpAt = -1
@@ -354,7 +343,9 @@ func (x *hostRun) runDirect(ctx context.Context) error {
 		return err
 	}
 	x.makeOutputs()
+	end := x.takeEarly()
 	done, err := x.e.session.direct.Receive(ctx, wire.HostSpin(x.e.last, x.e.spins))
+	end()
 	if err != nil {
 		log.add(event{call: directCall, err: err})
 	} else {

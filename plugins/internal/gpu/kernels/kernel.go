@@ -40,11 +40,13 @@ type Limits struct {
 	Precision string
 	Keeps     bool // there is room for memory of Own.Kept
 	// Rounds is a type of 16 bits, to which the shaders of a node also round its result, and write it to RoundedOut in
-	// the same order of elements; 0 for none. Rounded means that the shaders of a node find operand 0 so in RoundedIn.
+	// the same order of elements; 0 for none. Rounded says which operands the shaders of a node find so, operand k in
+	// RoundedIn+k.
 	// They are set only for nodes that can do so: see Own.ReadsRounded.
 	// RoundsOnly means that nothing reads the result itself, so it is not written.
-	Rounds              dtype.DType
-	Rounded, RoundsOnly bool
+	Rounds     dtype.DType
+	RoundsOnly bool
+	Rounded    [3]bool
 	// Own are kernels that the device has of its own, by op.
 	Own map[string]Own
 	// OwnRowBounds are the numbers of rows of products between which kernels in Own add in another order.
@@ -98,7 +100,7 @@ const (
 	Kept = math.MinInt // device memory that belongs to a node and lasts from run to run, see Own.Kept
 
 	RoundedOut = math.MinInt + 1 // the result in 16 bits, see Limits.Rounds
-	RoundedIn  = math.MinInt + 2 // operand 0 in 16 bits, see Limits.Rounded
+	RoundedIn  = math.MinInt + 2 // operand 0 in 16 bits, see Limits.Rounded; RoundedIn+1 and +2: operands 1 and 2
 )
 
 // Result is the operand position of result k of an op with several results.

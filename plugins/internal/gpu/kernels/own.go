@@ -18,8 +18,10 @@ type Own struct {
 	Kept func(n *ir.Node, l Limits) int64
 	// ReadsRounded, if not nil, returns the type of 16 bits to which the shaders of a node would round operand 0, if
 	// Limits.Rounded can spare them that, or 0. WritesRounded is Kernel.WritesRounded.
-	ReadsRounded  func(n *ir.Node, l Limits) dtype.DType
-	WritesRounded func(n *ir.Node, l Limits) bool
+	ReadsRounded func(n *ir.Node, l Limits) dtype.DType
+	// RoundedOperands is the number of operands, from the first on, to which ReadsRounded applies; 0 means one.
+	RoundedOperands int
+	WritesRounded   func(n *ir.Node, l Limits) bool
 }
 
 // ReadsRounded returns the type of 16 bits in which a node's shaders would like to find operand 0, or 0.
@@ -28,6 +30,11 @@ func (l Limits) ReadsRounded(n *ir.Node) dtype.DType {
 		return o.ReadsRounded(n, l)
 	}
 	return 0
+}
+
+// RoundedOperands returns the number of operands, from the first on, to which ReadsRounded applies.
+func (l Limits) RoundedOperands(n *ir.Node) int {
+	return min(max(1, l.Own[n.Op.Name].RoundedOperands), len(l.Rounded), len(n.In))
 }
 
 // WritesRounded reports whether a node's result is also written in 16 bits, if Limits.Rounds says so, in all runs in

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/big"
+	"slices"
 
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
@@ -21,8 +22,9 @@ var (
 
 func ropeKernel(name string) Kernel {
 	return Kernel{Op: name,
-		Takes: "(" + floats + ", cos: " + floats + ", sin: " + floats + ", frequencies: f32, position: i32)",
-		Shaders: func(n *ir.Node, _ Limits) []Shader {
+		Takes:         "(" + floats + ", cos: " + floats + ", sin: " + floats + ", frequencies: f32, position: i32)",
+		WritesRounded: func(n *ir.Node) bool { return name == "rope" && inFours(n) },
+		Shaders: func(n *ir.Node, l Limits) []Shader {
 			r, fields, params := ropeOf(n, "")
 			r.Vec, r.Back = inFours(n), name == "rope_backward"
 			body := ropeWGSL + `{{template "angles" .C}}{{template "rope" .C}}`
@@ -34,7 +36,17 @@ func ropeKernel(name string) Kernel {
 			if r.Angles == "tables" {
 				s = s.withStatus()
 			}
-			return []Shader{s}
+			if l.Rounds == 0 {
+				return []Shader{s}
+			}
+			z := s
+			z.Bindings = slices.Clone(s.Bindings)
+			y := slices.IndexFunc(z.Bindings, func(b Binding) bool { return b.Operand == Out })
+			z.Bindings[y].Operand, z.Bindings[y].DType = RoundedOut, l.Rounds
+			if l.RoundsOnly {
+				return []Shader{z}
+			}
+			return []Shader{z, s} // the result itself may overwrite x
 		}}
 }
 

@@ -30,11 +30,11 @@ type ropePart struct {
 //	k1 = rope k, pos
 //	ks = kv_append keys, k1, pos
 //	vs = kv_append values, v, pos
-func ropeAppendGroup(nodes []*ir.Node, uses []int, _ Limits) (Group, bool) {
+func ropeAppendGroup(nodes []*ir.Node, uses []int, l Limits) (Group, bool) {
 	if end := slices.IndexFunc(nodes, func(n *ir.Node) bool { return !ropesOrAppends(n) }); end >= 0 {
 		nodes = nodes[:end]
 	}
-	if len(nodes) < 2 {
+	if len(nodes) < 2 || roundedAlone(nodes, l) {
 		return Group{}, false
 	}
 	var ropes []rope
@@ -128,6 +128,13 @@ func ropeAppendGroup(nodes []*ir.Node, uses []int, _ Limits) (Group, bool) {
 		return ceilDiv(units, 256)
 	}
 	return Group{Steps: len(nodes), Shaders: []Shader{s}}, true
+}
+
+// roundedAlone reports whether no result of ropes goes to a cache, and each can be written in 16 bits for attention,
+// which saves more than a dispatch.
+func roundedAlone(nodes []*ir.Node, l Limits) bool {
+	return (l.Precision == "bf16" || l.Precision == "f16") && l.Own["attention"].ReadsRounded != nil &&
+		!slices.ContainsFunc(nodes, func(n *ir.Node) bool { return !n.Is(op.RopeDef) || !inFours(n) })
 }
 
 // movesFours reports whether the step of a group can read and write vectors of four.

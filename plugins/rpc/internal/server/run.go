@@ -187,6 +187,13 @@ func (x *backendRun) execute() (stats device.Stats, err error) {
 	s.mu.Unlock()
 	l.steps.Store(0)
 	s.Region.Store(wire.WordSteps, 0)
+	ready := 0 // number of outputs that can be announced
+	if l.shared {
+		ready = min(len(x.bound.Outputs), wire.ReadyOutputs)
+	}
+	for i := range ready {
+		s.Region.Store(wire.WordReady+i, 0)
+	}
 	s.Region.Store(wire.WordGeneration, x.h.Generation)
 	stopTicker := x.progress()
 	defer func() {
@@ -213,6 +220,11 @@ func (x *backendRun) execute() (stats device.Stats, err error) {
 		l.steps.Store(n)
 		if s.Region.Store(wire.WordSteps, n); s.Region == nil {
 			x.sendProgress()
+		}
+	}
+	r.Ready = func(output int, bytes int64) {
+		if output < ready {
+			s.Region.Store(wire.WordReady+output, bytes)
 		}
 	}
 	return l.exe.Run(ctx, r)

@@ -19,6 +19,8 @@ const (
 	WordBeat = iota
 	WordGeneration
 	WordSteps
+	WordReady
+	ReadyOutputs = 0
 )
 
 type Region struct{ Data []byte }

@@ -25,6 +25,9 @@ const (
 	WordBeat       = 64 / 8  // the heartbeat, a counter
 	WordGeneration = 128 / 8 // generation of the last run that has begun; 0 before the first
 	WordSteps      = 136 / 8 // number of steps of that run that have started
+	// The first of ReadyOutputs words, one for each output of that run: how many of its bytes the region has already.
+	WordReady    = 1024 / 8
+	ReadyOutputs = 256
 )
 
 // Region is one side's mapping of the shared region.
