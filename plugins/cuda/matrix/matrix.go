@@ -27,6 +27,7 @@ type Device struct {
 	Tile   *Tile // of products; nil for the kernel's choice
 	Splits int   // parts into which their K is divided; 0 for the kernel's choice
 	Small  bool  // products at f32 are divided into terms however small they are
+	NoFew  bool  // products of few rows have no kernels of their own
 }
 
 // kernel makes a device's kernel for an op, or returns false if the device lacks what it needs.

@@ -54,6 +54,7 @@ func products(d Device) (kernels.Own, bool) {
 			p, ok := d.productOf(n, l)
 			return ok && !p.exact && p.pairs()
 		},
+		Few: d.fewShaders,
 	}, d.tiles() != nil
 }
 
@@ -90,6 +91,7 @@ type product struct {
 	sums        int64       // where sums over parts of K begin in scratch memory
 	also        dtype.DType // to which the result is also rounded; 0 if it is not
 	only        bool        // nothing reads the result itself
+	direct      fewPlan     // how few rows are multiplied; its zero value if they are not
 }
 
 // operand is an operand of a product.
@@ -138,8 +140,9 @@ func (d Device) productOf(n *ir.Node, l kernels.Limits) (x product, ok bool) {
 			x.right = o
 		}
 	}
-	x.sums = x.left.scratch + x.right.scratch
 	x.list = x.plans(most)
+	x.multiplyFew(l)
+	x.sums = x.left.scratch + x.right.scratch
 	result := 4 * int64(most.Count) * int64(most.M) * int64(most.N)
 	return x, x.sums+x.sumBytes(most) <= mostBytes && result <= mostBytes
 }
@@ -231,15 +234,40 @@ func sameShape(a, b ir.Shape) bool {
 }
 
 func (p product) shaders() (out []kernels.Shader) {
-	for _, o := range []operand{p.right, p.left} {
-		if o.packed {
-			out = append(out, p.pack(o))
+	if p.right.packed {
+		out = append(out, p.beyond(p.direct.most, p.pack(p.right)))
+	}
+	if p.left.packed {
+		pack := p.pack(p.left)
+		if p.wide() {
+			pack = p.beyond(mostWide, pack)
 		}
+		out = append(out, pack)
+	}
+	if p.direct.rows > 0 {
+		out = append(out, p.few()...)
 	}
 	for _, l := range p.list {
-		out = append(out, p.multiply(l)...)
+		for _, s := range p.multiply(l) {
+			out = append(out, p.beyond(p.direct.most, s))
+		}
 	}
 	return out
+}
+
+// beyond returns a shader that does nothing for up to that many rows, if kernels for few rows multiply them.
+func (p product) beyond(rows int, s kernels.Shader) kernels.Shader {
+	if p.direct.rows == 0 || s.Once {
+		return s
+	}
+	params := s.Params
+	s.Params = func(c *kernels.Call) []uint32 {
+		if p.Sizes(c).M <= rows {
+			return nil
+		}
+		return params(c)
+	}
+	return s
 }
 
 // stored are the rows of an operand in a call: lines of each matrix, and their strides in elements.

@@ -125,6 +125,9 @@ func (p product) sumBytes(most kernels.ProductSizes) (n int64) {
 			n = max(n, 4*int64(l.splits)*int64(l.to)*int64(most.N))
 		}
 	}
+	if p.direct.rows > 0 {
+		n = max(n, p.direct.scratch(min(p.direct.most, most.M), most.N))
+	}
 	return n
 }
 

@@ -278,7 +278,7 @@ func (g *packedVector) storeTerms() {
 		early := t.get("r", "and.b32", "%s, 3", within)
 		t.add("mad.lo.u32 %s, %s, 16, %s", at, early, at)
 		t.add("mad.lo.u32 %s, %s, 8, %s", at, late, at)
-		terms := g.termsOf(x)
+		terms := t.termsOf(x)
 		for k := range packedTerms {
 			low := t.get("r", "prmt.b32", "%s, %s, 0x7632", terms[0][k], terms[2][k])
 			high := t.get("r", "prmt.b32", "%s, %s, 0x7632", terms[1][k], terms[3][k])
@@ -299,8 +299,7 @@ func (g *packedVector) storeTerms() {
 
 // termsOf returns three terms of each of four values, in the upper halves of words. The second is multiplied by
 // secondFactor and the third by thirdFactor. If a value is not finite, they are 0.
-func (g *packedVector) termsOf(x []string) (terms [][]string) {
-	t := g.text
+func (t *text) termsOf(x []string) (terms [][]string) {
 	size := t.get("f", "abs.f32", "%s", x[0])
 	for _, r := range x[1:] {
 		t.add("max.NaN.f32 %s, %s, %s", size, size, t.get("f", "abs.f32", "%s", r))

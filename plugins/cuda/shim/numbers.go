@@ -86,6 +86,12 @@ func sumOfHalves(a, b, c uint32) uint32 {
 	return rounded(f(a)*f(b)+f(c), 8, -126) >> 16
 }
 
+// sumOfNarrow returns a*b + c of the f16 in the lower halves of words, as an f16.
+func sumOfNarrow(a, b, c uint32) uint32 {
+	f := func(w uint32) float64 { return float64(half(uint16(w))) }
+	return narrow(f(a)*f(b) + f(c))
+}
+
 // flushed returns a float, or 0 if it is denormal.
 func flushed(a uint32) uint32 {
 	if a>>23&0xff == 0 {

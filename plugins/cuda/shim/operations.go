@@ -246,6 +246,12 @@ var operations = joined(map[string]operation{
 			d[l] = sumOfHalves(a[l], b[l], c[l])<<16 | sumOfHalves(a[l]<<16, b[l]<<16, c[l]<<16)&0xffff
 		}
 	}},
+	"fma.rn.f16x2": {"r=rrr", func(m *machine, in *instruction, lanes []int32) {
+		d, a, b, c := m.words[in.a[0]], m.words[in.a[1]], m.words[in.a[2]], m.words[in.a[3]]
+		for _, l := range lanes {
+			d[l] = sumOfNarrow(a[l]>>16, b[l]>>16, c[l]>>16)<<16 | sumOfNarrow(a[l], b[l], c[l])
+		}
+	}},
 	"abs.s32": each1("r=r", func(a uint32) uint32 { return uint32(max(int32(a), -int32(a))) }),
 	"clz.b32": each1("r=r", func(a uint32) uint32 { return uint32(bits.LeadingZeros32(a)) }),
 	"mad.lo.u32": {"r=rrr", func(m *machine, in *instruction, lanes []int32) {

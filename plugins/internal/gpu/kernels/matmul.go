@@ -179,7 +179,14 @@ func matmul(n *ir.Node, a productForm, l Limits) []Shader {
 	}
 	take(0, 1, func() []Shader { return []Shader{matmulVector(n, a, l)} })
 	few := mostFewRows(l, n)
-	take(2, few, func() []Shader { return []Shader{matmulRows(n, a)} })
+	next := 2
+	if own, _ := l.ownFew(n, a); own != nil {
+		take(2, maxFewOwn, func() []Shader { return own })
+		next = maxFewOwn + 1
+	}
+	if next <= few {
+		take(next, few, func() []Shader { return []Shader{matmulRows(n, a)} })
+	}
 	take(few+1, most.m, tiled)
 	return out
 }

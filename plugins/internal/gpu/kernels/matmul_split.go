@@ -41,6 +41,15 @@ func productTile(n *ir.Node, a productForm, l Limits) Tile {
 
 // splitBytes returns the scratch memory for partial sums in bytes.
 func splitBytes(n *ir.Node, l Limits) int64 {
+	few := int64(0)
+	if a, ok := productAttrs(n); ok {
+		_, few = l.ownFew(n, a)
+	}
+	return max(few, manyBytes(n, l))
+}
+
+// manyBytes is splitBytes without the shaders of Own.Few.
+func manyBytes(n *ir.Node, l Limits) int64 {
 	a, ok := productAttrs(n)
 	if own := l.ownBytes(n); own > 0 {
 		return own

@@ -22,6 +22,9 @@ type Own struct {
 	// RoundedOperands is the number of operands, from the first on, to which ReadsRounded applies; 0 means one.
 	RoundedOperands int
 	WritesRounded   func(n *ir.Node, l Limits) bool
+	// Few, if not nil, returns shaders for runs of a product with 2 to 8 rows, which are not rounded, and the scratch
+	// memory in bytes that they need. They run in place of kernels for few rows in WGSL.
+	Few func(n *ir.Node, l Limits) (shaders []Shader, scratch int64)
 }
 
 // ReadsRounded returns the type of 16 bits in which a node's shaders would like to find operand 0, or 0.
@@ -84,6 +87,15 @@ func (l Limits) own(n *ir.Node) []Shader {
 		return o.Shaders(n, l)
 	}
 	return nil
+}
+
+// ownFew returns the shaders of Own.Few and their scratch memory, or nil.
+func (l Limits) ownFew(n *ir.Node, a productForm) ([]Shader, int64) {
+	o, ok := l.Own[n.Op.Name]
+	if !ok || o.Few == nil || !byRows(n, a, l) || largest(n, a).m < 2 || smallest(n, a).m > maxFewOwn {
+		return nil, 0
+	}
+	return o.Few(n, l)
 }
 
 // ownBytes returns the scratch memory of the device's own kernel for a node.
