@@ -76,9 +76,8 @@ def rotary_attention(x):
     """Attention of one head with rotary positions and a causal mask, as in language models of JAX."""
     t, d = x.shape[1], x.shape[2] // 2
     angle = jnp.arange(t)[:, None] / 100.0 ** (jnp.arange(d)[None] / d)
-    turn = lambda v: jnp.concatenate(
-        [v[..., :d] * jnp.cos(angle) - v[..., d:] * jnp.sin(angle), v[..., d:] * jnp.cos(angle) + v[..., :d] * jnp.sin(angle)],
-        -1)
+    sin, cos = jnp.sin(angle), jnp.cos(angle)
+    turn = lambda v: jnp.concatenate([v[..., :d] * cos - v[..., d:] * sin, v[..., d:] * cos + v[..., :d] * sin], -1)
     scores = turn(x) @ jnp.swapaxes(turn(x * 0.5), 1, 2) / jnp.sqrt(2.0 * d)
     scores = jnp.where(jnp.tril(jnp.ones((t, t), bool)), scores, -jnp.inf)
     return jax.nn.softmax(scores, -1) @ x

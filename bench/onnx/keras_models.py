@@ -7,7 +7,9 @@ jax2onnx. It needs tensorflow-cpu, keras, keras-hub, tf2onnx, jax, flax, jax2onn
 
 import os, sys, warnings
 
-os.environ.update(KERAS_BACKEND="tensorflow", TF_CPP_MIN_LOG_LEVEL="3", CUDA_VISIBLE_DEVICES="", TF_ENABLE_ONEDNN_OPTS="0")
+os.environ.update(
+    KERAS_BACKEND="tensorflow", TF_CPP_MIN_LOG_LEVEL="3", CUDA_VISIBLE_DEVICES="", TF_ENABLE_ONEDNN_OPTS="0"
+)
 warnings.filterwarnings("ignore")
 import numpy as np, onnx, onnxruntime as ort
 from onnx import numpy_helper
@@ -163,7 +165,7 @@ M = {
     "activations": layer_of(
         *[(lambda a: lambda: L.Dense(16, activation=a))(a) for a in (
             gelu, "selu", "elu", "softplus", "softsign", "hard_sigmoid", "hard_silu", "mish", "swish", "tanh",
-            "relu6", "exponential", "log_softmax", "leaky_relu", "celu", "hard_tanh", "squareplus", "glu")],
+            "relu6", "exponential", "log_softmax", "leaky_relu", "hard_tanh", "squareplus", "glu")],
         shape=(16,)
     ),
     "unet": unet,

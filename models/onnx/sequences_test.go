@@ -21,7 +21,8 @@ func graphOf(lines ...string) *onnxpb.ModelProto {
 		f := strings.Fields(line)
 		name, in, out := f[0], f[1:slices.Index(f, "->")], f[len(f)-1]
 		for _, x := range in {
-			known := slices.ContainsFunc(m.Graph.Initializer, func(p *onnxpb.TensorProto) bool { return p.GetName() == x })
+			named := func(p *onnxpb.TensorProto) bool { return p.GetName() == x }
+			known := slices.ContainsFunc(m.Graph.Initializer, named)
 			if v := strings.TrimPrefix(x, "-"); v[0] <= '9' && !known {
 				value := int64(v[0] - '0')
 				if x != v {

@@ -59,7 +59,8 @@ func TestConvolutions(t *testing.T) {
 		// K is divided into parts
 		{[]int64{1, 192, 7, 7}, []int64{20, 192, 3, 3}, false, true, dtype.F32, nil, pair{1, 1}, nil, -1, op.NCHW},
 		{[]int64{3, 260, 4, 5}, []int64{9, 260, 2, 2}, false, false, dtype.F32, nil, nil, nil, -1, op.NCHW},
-		{[]int64{2, 7, 5, 260}, []int64{20, 260, 3, 3}, false, true, dtype.F32, pair{2, 1}, pair{1, 1}, nil, -1, op.NHWC},
+		{[]int64{2, 7, 5, 260}, []int64{20, 260, 3, 3}, false, true, dtype.F32, pair{2, 1}, pair{1, 1}, nil, -1,
+			op.NHWC},
 		{[]int64{2, 1024, 6}, []int64{12, 1024, 1}, false, true, dtype.F16, nil, nil, nil, -1, op.NCW},
 		// few channels for each of several groups: one element after another
 		{[]int64{2, 6, 9, 8}, []int64{12, 2, 3, 3}, false, true, dtype.F32, nil, pair{1, 1}, nil, -1, op.NCHW},

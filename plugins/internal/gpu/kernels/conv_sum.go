@@ -20,7 +20,6 @@ type convPart struct {
 	convSizes
 	Tile    Tile
 	Parts   int
-	Begin   int  // of the parts in scratch memory, in elements
 	Repairs bool // sums that are not finite are computed again without the padding
 }
 

@@ -1,10 +1,15 @@
 
-// Finishes element i of a convolution. Its sum is in {{if .C.Parts}}{{.C.Parts}} parts, from element {{.C.Begin}} of scratch memory on, without
-// the bias{{else}}the result, with the bias{{end}}. A sum that is not finite is computed again without the padding, because the product
-// multiplies zeros of the padding by weights, which may be infinite.
+// Finishes element i of a convolution.
+{{- if .C.Parts}} Its sum without the bias is in {{.C.Parts}} parts in scratch memory.
+{{- else}} Its sum with the bias is in the result.
+{{- end}}
+{{- if .C.Repairs}}
+// A sum that is not finite is computed again without the padding, because the product multiplies zeros of the padding by
+// weights, which may be infinite.
+{{- end}}
 fn value(i: u32) -> u32 {
 {{- if .C.Parts}}
-  let first = {{.C.Begin}}u + i / P.matrix * {{.C.Parts}}u * P.matrix + i % P.matrix;
+  let first = i / P.matrix * {{.C.Parts}}u * P.matrix + i % P.matrix;
 {{- range $s := seq .C.Parts}}
   let v{{$s}} = part(first + {{$s}}u * P.matrix);
 {{- end}}
