@@ -4,8 +4,8 @@
 {{- else}} Its sum with the bias is in the result.
 {{- end}}
 {{- if .C.Repairs}}
-// A sum that is not finite is computed again without the padding, because the product multiplies zeros of the padding by
-// weights, which may be infinite.
+// A sum that is not finite is computed again without the padding, because the product multiplies zeros of the padding
+// by weights, which may be infinite.
 {{- end}}
 fn value(i: u32) -> u32 {
 {{- if .C.Parts}}
