@@ -96,6 +96,9 @@ func (b *builder) build(g *onnxpb.GraphProto) error {
 			if v == nil {
 				b.g.Fail(b.file.errorf("output %q is not computed", out.GetName()))
 			}
+			if v.tensors != nil {
+				b.g.Fail(b.file.errorf("output %q is a sequence; want a tensor", out.GetName()))
+			}
 			name := unique(used, symbolic(out.GetName(), "output"))
 			n := b.at(v)
 			if n.Is(op.InputDef, op.ParamDef) {
@@ -388,6 +391,7 @@ func (b *builder) convert(n *node) {
 		n.refuseSmall()
 		out = n.call(fn) // the values have the bounds that the function's nodes give them
 	} else {
+		n.refuseSequences()
 		n.check()
 		n.refuseSmall()
 		if out = n.alongRows(); out == nil {

@@ -193,6 +193,9 @@ func (n *node) body(g *onnxpb.GraphProto, inputs func(inner *ir.Graph) []*value)
 		}
 		c := v.clone(v.name)
 		inside[v] = c
+		for i, x := range v.tensors {
+			c.tensors[i] = s.capture(x)
+		}
 		for i := range c.elems {
 			c.elems[i].rows = count(c.elems[i].rows)
 		}

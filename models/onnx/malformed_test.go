@@ -37,7 +37,7 @@ func nodes(t *testing.T) []*onnxpb.ModelProto {
 		}
 		out = append(out, m)
 	}
-	return append(out, alike(t, out)...)
+	return slices.Concat(out, alike(t, out), sequenceModels())
 }
 
 // alike returns models of ops for which ONNX has no node test, from those of ops that take much the same.

@@ -336,7 +336,8 @@ func TestErrors(t *testing.T) {
 	}{
 		{"unknown op", model("Nonsense"), Options{}, "node n1 (Nonsense): is not supported: op Nonsense is unknown"},
 		{"modules", metadata, Options{}, "node n1 (Nonsense) in layer1.conv"},
-		{"refused op", model("SequenceConstruct"), Options{}, "it works on sequences"},
+		{"refused op", model("SequenceMap"), Options{}, "it works on sequences"},
+		{"sequence", model("SequenceConstruct"), Options{}, `output "y" is a sequence; want a tensor`},
 		{"old opset", model("Gelu"), Options{}, ""},
 		{"data", data, Options{}, `node number 1 (Unique): reads "at", where the data decide`},
 		{"external", external, Options{},

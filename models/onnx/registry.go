@@ -173,8 +173,7 @@ func refuse(why string, names ...string) struct{} {
 	return struct{}{}
 }
 
-var _ = refuse("it works on sequences", "SequenceAt", "SequenceConstruct", "SequenceEmpty", "SequenceErase",
-	"SequenceInsert", "SequenceLength", "SequenceMap", "SplitToSequence", "ConcatFromSequence", "ReverseSequenceMap")
+var _ = refuse("it works on sequences", "SequenceMap")
 var _ = refuse("it works on optional values", "Optional", "OptionalGetElement", "OptionalHasElement")
 var _ = refuse("it works on text", "StringConcat", "StringNormalizer", "StringSplit", "RegexFullMatch",
 	"TfIdfVectorizer")

@@ -2,6 +2,7 @@ package onnx
 
 import (
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/rlx-go/rlx/core/dtype"
@@ -51,8 +52,16 @@ func (n *node) resampler() resampler {
 	if n.version < 11 || n.p.GetOpType() == "Upsample" {
 		r.coords, r.nearest = "asymmetric", "floor"
 	}
+	if !slices.Contains(coordinates, r.coords) {
+		n.fail("coordinate_transformation_mode is %q; allowed are %s", r.coords, strings.Join(coordinates, ", "))
+	}
 	return r
 }
+
+// coordinates has the values of coordinate_transformation_mode. tf_half_pixel_for_nn is of opsets before 13, but
+// tf2onnx still writes it.
+var coordinates = []string{"align_corners", "asymmetric", "half_pixel", "half_pixel_symmetric", "pytorch_half_pixel",
+	"tf_crop_and_resize", "tf_half_pixel_for_nn"}
 
 // resizedAxes returns the axes of the attribute axes, all without it.
 func (n *node) resizedAxes(rank int) []int {
@@ -282,6 +291,8 @@ func (r resampler) positions() *ir.Node {
 		}
 		span := op.Div(op.Mul(op.Sub(r.end, r.start), num(last)), num(float64(r.out-1)))
 		return op.Add(op.Mul(x, span), op.Mul(r.start, num(last)))
+	case "tf_half_pixel_for_nn":
+		return op.Div(op.Add(x, num(0.5)), r.scale)
 	case "pytorch_half_pixel":
 		if r.out <= 1 {
 			return zero

@@ -25,6 +25,8 @@ type value struct {
 	// narrow is the ONNX type of integers that are stored in a wider type; 0 for all others. Arithmetic wraps in it.
 	narrow int32
 	bound  *bound // which rows are used, if not all are
+	// tensors are those of a sequence, which has no type, node or elements. Nil for a tensor.
+	tensors []*value
 }
 
 // elem is num/den. den is positive.
@@ -149,6 +151,8 @@ func (b *builder) at(v *value) *ir.Node {
 		return v.node
 	}
 	switch {
+	case v.tensors != nil:
+		b.fail("needs the sequence %q when it runs; only sequences whose number of tensors is known are supported", v.name)
 	case v.node != nil:
 		panic("BUG: onnx: value of another graph")
 	case v.init != nil:
@@ -234,6 +238,6 @@ func (b *builder) above(d ir.Dim, lo int64) ir.Dim {
 func (v *value) clone(name string) *value {
 	c := *v
 	c.name = name
-	c.elems = slices.Clone(v.elems)
+	c.elems, c.tensors = slices.Clone(v.elems), slices.Clone(v.tensors)
 	return &c
 }

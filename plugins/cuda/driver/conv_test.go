@@ -116,6 +116,46 @@ func TestInterpretedTransposed(t *testing.T) {
 	}
 }
 
+// TestInterpretedFusedConv runs fused convolutions on the interpreter. The matrix units compute the convolution, and
+// another shader does the rest. Padding must not multiply an infinite weight before the activation either.
+func TestInterpretedFusedConv(t *testing.T) {
+	for i, c := range convCases[:5] {
+		t.Run(c.String(), func(t *testing.T) {
+			g, y := c.convolution()
+			a := c.attrs.Fused([]string{"relu", "", "silu"}[i%3])
+			addend := op.Input(g, "addend", y.Type)
+			var residual *ir.Node
+			if i%2 == 0 {
+				residual = op.Input(g, "residual", y.Type)
+			}
+			y = op.FusedConv(y.In[0], y.In[1], y.In[op.ConvBias], addend, residual, a)
+			g.Return("y", y)
+			on := withMMA
+			on.Small = true
+			r := loadOn(t, interpreted(on, func(text string) string { return text }), g, "f32")
+			rng := rand.New(rand.NewPCG(uint64(i), 4))
+			in := make([]*tensor.Array, len(y.In))
+			for k, n := range y.Operands() {
+				in[k] = normal(rng, n.Type)
+				if k == 1 {
+					in[k].Floats[0] = math.Inf(1)
+				}
+				r.set(n.Name, in[k])
+			}
+			want := tensor.NewArray(dtype.F32, y.Type.Shape.Eval(nil)...)
+			if err := y.Op.Eval(y.Attrs, in, want); err != nil {
+				t.Fatal(err)
+			}
+			for k, v := range r.run(t).Floats {
+				w := want.Floats[k]
+				if w != v && !(math.IsNaN(w) && math.IsNaN(v)) && !(math.Abs(v-w) <= 2e-5*(1+math.Abs(w))) {
+					t.Fatalf("element %d of %v is %v; want %v", k, y.Type, v, w)
+				}
+			}
+		})
+	}
+}
+
 // TestConv compares convolutions with their definition.
 func TestConv(t *testing.T) {
 	for i, c := range slices.Concat(largeConv[1:], convCases, transposedCases) {
@@ -146,6 +186,13 @@ func small(t *testing.T) device.Backend {
 }
 
 func (c convCase) graph() (g *ir.Graph, y *ir.Node) {
+	g, y = c.convolution()
+	g.Return("y", y)
+	return g, y
+}
+
+// convolution returns a graph that does not return its result yet.
+func (c convCase) convolution() (g *ir.Graph, y *ir.Node) {
 	g = ir.NewGraph("convolution")
 	x, w := op.Input(g, "x", ir.TypeOf(dtype.F32, c.x...)), op.Input(g, "w", ir.TypeOf(c.typ, c.w...))
 	var bias *ir.Node
@@ -159,12 +206,10 @@ func (c convCase) graph() (g *ir.Graph, y *ir.Node) {
 		}
 		y = map[int]func(x, w, bias *ir.Node, a op.ConvTransposeAttrs) *ir.Node{3: op.ConvTranspose1D,
 			4: op.ConvTranspose2D}[len(c.x)](x, w, bias, a)
-		g.Return("y", y)
 		return g, y
 	}
 	make := map[int]func(x, w, bias *ir.Node, a op.ConvAttrs) *ir.Node{3: op.Conv1D, 4: op.Conv2D, 5: op.Conv3D}
 	y = make[len(c.x)](x, w, bias, c.attrs)
-	g.Return("y", y)
 	return g, y
 }
 

@@ -16,12 +16,16 @@ var (
 	_ = register("conv1d", convolutions)
 	_ = register("conv2d", convolutions)
 	_ = register("conv3d", convolutions)
+	_ = register("fused_conv1d", convolutions)
+	_ = register("fused_conv2d", convolutions)
+	_ = register("fused_conv3d", convolutions)
 )
 
 // convolutions runs convolutions with one group as products of filters and patches (implicit GEMM). x is copied with
 // its padding, as rows of channels, and the product finds the pixels of a patch in the copy. If x has few channels, the
 // patches themselves are copied. Padding multiplies no weight, so elements that are not finite, which zeros of the
-// padding times an infinite weight may have made, are computed again.
+// padding times an infinite weight may have made, are computed again. The same shader adds what follows a fused
+// convolution and applies its activation.
 func convolutions(d Device) (kernels.Own, bool) {
 	return kernels.Own{
 		Shaders: func(n *ir.Node, l kernels.Limits) []kernels.Shader {
@@ -64,6 +68,9 @@ func (c conv) Taps() int { return c.Kernel[0] * c.Kernel[1] * c.Kernel[2] }
 // convOf returns the convolution of a node, or false if it does not run on matrix units.
 func (d Device) convOf(n *ir.Node, l kernels.Limits) (c conv, ok bool) {
 	a, isConv := n.Attrs.(op.ConvAttrs)
+	if fused, ok := n.Attrs.(op.FusedConvAttrs); ok {
+		a, isConv = fused.Conv(), true
+	}
 	c.typ = narrow(l)
 	if c.typ == 0 && d.TermTiles() != nil { // f32, and tf32, which rounds only operands of products
 		c.typ, c.exact = dtype.BF16, true
@@ -76,8 +83,8 @@ func (d Device) convOf(n *ir.Node, l kernels.Limits) (c conv, ok bool) {
 	if err != nil || g.Groups != 1 {
 		return c, false
 	}
-	for _, v := range []*ir.Node{x, n.In[op.ConvBias], n} {
-		if v != nil && v.Type.DType != dtype.F32 {
+	for k, v := range append([]*ir.Node{n}, n.In...) {
+		if k != 2 && v != nil && v.Type.DType != dtype.F32 { // the weight may have another type
 			return c, false
 		}
 	}

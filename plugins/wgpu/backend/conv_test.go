@@ -18,20 +18,11 @@ import (
 )
 
 // TestConvolutions compares the convolutions that are made as products with the reference in float64: blocks of 4 and
-// of 16 channels, borders, strides, tiles that end early, and a NaN, which must stay where the reference has it.
+// of 16 channels, borders, strides, tiles that end early, and a NaN, which must stay where the reference has it. Every
+// other one has an infinite weight, which the padding must not meet.
 func TestConvolutions(t *testing.T) {
 	type pair = []int
-	cases := []struct {
-		x, w      []int64
-		transpose bool
-		bias      bool
-		weight    dtype.DType
-		stride    pair
-		padding   pair
-		dilation  pair
-		tile      int // of kernels.Tiles, or -1: as the sizes choose
-		layout    string
-	}{
+	cases := []convolution{
 		{[]int64{1, 12, 11, 32}, []int64{20, 32, 3, 3}, false, false, dtype.F32, nil, pair{1, 1}, nil, -1, op.NHWC},
 		{[]int64{2, 9, 14, 16}, []int64{132, 16, 3, 2}, false, true, dtype.F16, pair{2, 1}, pair{1, 0}, pair{1, 2}, 1,
 			op.NHWC},
@@ -65,60 +56,112 @@ func TestConvolutions(t *testing.T) {
 		{[]int64{1, 16, 5, 40, 45}, []int64{6, 16, 2, 3, 3}, false, false, dtype.F32, nil, pair{1, 0, 1}, nil, -1,
 			op.NCDHW},
 		{[]int64{2, 16, 67}, []int64{24, 16, 1}, false, true, dtype.F32, nil, nil, nil, -1, op.NCW},
+		// K is divided into parts
+		{[]int64{1, 192, 7, 7}, []int64{20, 192, 3, 3}, false, true, dtype.F32, nil, pair{1, 1}, nil, -1, op.NCHW},
+		{[]int64{3, 260, 4, 5}, []int64{9, 260, 2, 2}, false, false, dtype.F32, nil, nil, nil, -1, op.NCHW},
+		{[]int64{2, 7, 5, 260}, []int64{20, 260, 3, 3}, false, true, dtype.F32, pair{2, 1}, pair{1, 1}, nil, -1,
+			op.NHWC},
+		{[]int64{2, 1024, 6}, []int64{12, 1024, 1}, false, true, dtype.F16, nil, nil, nil, -1, op.NCW},
+		// few channels for each of several groups: one element after another
+		{[]int64{2, 6, 9, 8}, []int64{12, 2, 3, 3}, false, true, dtype.F32, nil, pair{1, 1}, nil, -1, op.NCHW},
+		{[]int64{2, 6, 5, 16}, []int64{16, 1, 3, 3}, false, true, dtype.F32, nil, pair{1, 1}, nil, -1, op.NHWC},
 	}
 	for _, i := range devicetest.Some(t, 8, uint64(len(cases))) {
-		c := cases[i]
-		t.Run(fmt.Sprint(i), func(t *testing.T) {
-			g := ir.NewGraph("convolution")
-			x, w := op.Input(g, "x", ir.TypeOf(dtype.F32, c.x...)), op.Input(g, "w", ir.TypeOf(c.weight, c.w...))
-			var bias *ir.Node
-			if c.bias {
-				bias = op.Input(g, "bias", ir.TypeOf(dtype.F32, c.w[0]))
-				if c.transpose {
-					bias.Type = ir.TypeOf(dtype.F32, c.w[1])
-				}
+		t.Run(fmt.Sprint(i), func(t *testing.T) { cases[i].check(t, i, "", false, false) })
+		if !cases[i].transpose {
+			act := []string{"relu", "", "silu", "leaky_relu(slope=0.25)"}[i%4]
+			t.Run(fmt.Sprint(i, " fused"), func(t *testing.T) { cases[i].check(t, i, act, i%2 == 1, i%3 != 0) })
+		}
+	}
+}
+
+// convolution is a convolution of a test.
+type convolution struct {
+	x, w      []int64
+	transpose bool
+	bias      bool
+	weight    dtype.DType
+	stride    []int
+	padding   []int
+	dilation  []int
+	tile      int // of kernels.Tiles, or -1: as the sizes choose
+	layout    string
+}
+
+// build returns the graph of a convolution, or of a fused one if anything follows it.
+func (c convolution) build(act string, addend, residual bool) (g *ir.Graph, y *ir.Node) {
+	g = ir.NewGraph("convolution")
+	x, w := op.Input(g, "x", ir.TypeOf(dtype.F32, c.x...)), op.Input(g, "w", ir.TypeOf(c.weight, c.w...))
+	var bias *ir.Node
+	if c.bias {
+		bias = op.Input(g, "bias", ir.TypeOf(dtype.F32, c.w[0]))
+		if c.transpose {
+			bias.Type = ir.TypeOf(dtype.F32, c.w[1])
+		}
+	}
+	if c.transpose {
+		def := []*ir.OpDef{op.ConvTranspose1DDef, op.ConvTranspose2DDef, op.ConvTranspose3DDef}[len(c.x)-3]
+		y = g.Add(def, op.ConvTransposeAttrs{Layout: c.layout, Stride: c.stride}, x, w, bias)
+		g.Return("y", y)
+		return g, y
+	}
+	groups := c.x[1] / c.w[1]
+	if c.layout[len(c.layout)-1] == 'C' || c.layout[len(c.layout)-1] == 'c' {
+		groups = c.x[len(c.x)-1] / c.w[1]
+	}
+	a := op.ConvAttrs{Layout: c.layout, Stride: c.stride, Padding: c.padding, Dilation: c.dilation, Groups: int(groups)}
+	y = g.Add([]*ir.OpDef{op.Conv1DDef, op.Conv2DDef, op.Conv3DDef}[len(c.x)-3], a, x, w, bias)
+	if act != "" || addend || residual {
+		t := y.Type
+		var more [2]*ir.Node
+		for k, has := range []bool{addend, residual} {
+			if has {
+				more[k] = op.Input(g, []string{"addend", "residual"}[k], t)
 			}
-			def, attrs := []*ir.OpDef{op.Conv1DDef, op.Conv2DDef, op.Conv3DDef}[len(c.x)-3],
-				any(op.ConvAttrs{Layout: c.layout, Stride: c.stride, Padding: c.padding, Dilation: c.dilation})
-			if c.transpose {
-				def, attrs = []*ir.OpDef{op.ConvTranspose1DDef, op.ConvTranspose2DDef,
-					op.ConvTranspose3DDef}[len(c.x)-3], op.ConvTransposeAttrs{Layout: c.layout, Stride: c.stride}
-			}
-			operands := []*ir.Node{x, w}
-			if bias != nil {
-				operands = append(operands, bias)
-			}
-			y := g.Add(def, attrs, operands...)
-			g.Return("y", y)
-			p, _, err := sched.Build(g, sched.Options{Target: "portable"})
-			if err != nil {
-				t.Fatal(err)
-			}
-			r := rand.New(rand.NewPCG(i, 7))
-			in, list := map[string]*tensor.Array{}, []*tensor.Array{}
-			for _, n := range p.Graph.Inputs() {
-				a := tensor.NewArray(n.Type.DType, n.Type.Shape.Eval(nil)...)
-				for k := range a.Floats {
-					a.Floats[k] = float64(r.IntN(201)-100) / 128 // exact in bf16
-				}
-				in[n.Name], list = a, append(list, a)
-			}
-			in["x"].Floats[len(in["x"].Floats)/2] = math.NaN()
-			want := tensor.NewArray(dtype.F32, y.Type.Shape.Eval(nil)...)
-			if err := y.Op.Eval(y.Attrs, list, want); err != nil {
-				t.Fatal(err)
-			}
-			var opts Options
-			if c.tile >= 0 {
-				opts.Tile = &kernels.Tiles()[c.tile]
-			}
-			b := New(opts)
-			got := onDevice(t, load(t, b, p, nil), p, nil, in)["y"].Floats
-			for k, v := range got {
-				if w := want.Floats[k]; math.IsNaN(w) != math.IsNaN(v) || math.Abs(v-w) > 1e-4 {
-					t.Fatalf("element %d of %v is %v; want %v", k, y.Type, v, w)
-				}
-			}
-		})
+		}
+		y = op.FusedConv(x, w, bias, more[0], more[1], a.Fused(act))
+	}
+	g.Return("y", y)
+	return g, y
+}
+
+// check compares a convolution with the reference.
+func (c convolution) check(t *testing.T, seed uint64, act string, addend, residual bool) {
+	g, y := c.build(act, addend, residual)
+	p, _, err := sched.Build(g, sched.Options{Target: "portable"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := rand.New(rand.NewPCG(seed, 7))
+	in, list := map[string]*tensor.Array{}, make([]*tensor.Array, len(y.In))
+	for k, n := range y.Operands() {
+		a := tensor.NewArray(n.Type.DType, n.Type.Shape.Eval(nil)...)
+		for k := range a.Floats {
+			a.Floats[k] = float64(r.IntN(201)-100) / 128 // exact in bf16
+		}
+		in[n.Name], list[k] = a, a
+	}
+	in["x"].Floats[len(in["x"].Floats)/2] = math.NaN()
+	if seed%2 == 0 {
+		in["w"].Floats[0] = math.Inf(1)
+	}
+	want := tensor.NewArray(dtype.F32, y.Type.Shape.Eval(nil)...)
+	if err := y.Op.Eval(y.Attrs, list, want); err != nil {
+		t.Fatal(err)
+	}
+	var opts Options
+	if c.tile >= 0 {
+		opts.Tile = &kernels.Tiles()[c.tile]
+	}
+	b := New(opts)
+	got := onDevice(t, load(t, b, p, nil), p, nil, in)["y"].Floats
+	for k, v := range got {
+		w := want.Floats[k]
+		if w == v || math.IsNaN(w) && math.IsNaN(v) {
+			continue
+		}
+		if !(math.Abs(v-w) <= 1e-4) {
+			t.Fatalf("element %d of %v is %v; want %v", k, y.Type, v, w)
+		}
 	}
 }

@@ -3,6 +3,7 @@ package kernels
 import (
 	_ "embed"
 	"fmt"
+	"strings"
 
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
@@ -14,21 +15,31 @@ var convDirectWGSL string
 // Convolutions over one, two and three axes share one kernel.
 func init() {
 	for axes := 1; axes <= 3; axes++ {
-		for _, name := range []string{fmt.Sprintf("conv%dd", axes), fmt.Sprintf("conv_transpose%dd", axes)} {
-			register(
-				Kernel{Op: name, Takes: "(" + floats + "...)", Shaders: convolution,
-					Scratch: func(n *ir.Node, l Limits) int64 {
-						if l.own(n) != nil {
-							return l.ownBytes(n)
-						}
-						if s, err := convolved(n); err == nil {
-							_, _, words := convScratch(n, s)
-							return int64(words) * 4
-						}
-						return 0
-					}})
+		for _, name := range []string{"conv%dd", "conv_transpose%dd", "fused_conv%dd"} {
+			name = fmt.Sprintf(name, axes)
+			takes := "(" + floats + "...)"
+			if strings.HasPrefix(name, "fused") {
+				takes += " if act = " + acts()
+			}
+			register(Kernel{Op: name, Takes: takes, Shaders: convolution, Scratch: convBytes})
 		}
 	}
+}
+
+// convBytes is Kernel.Scratch of a convolution.
+func convBytes(n *ir.Node, l Limits) int64 {
+	if l.own(n) != nil {
+		return l.ownBytes(n)
+	}
+	s, err := convolved(n)
+	if err != nil {
+		return 0
+	}
+	_, _, words := convScratch(n, s)
+	if parts := convParts(n, s, l); parts.Parts > 0 {
+		words += parts.Parts * numel(n.Graph.Syms.Largest(n.Type.Shape))
+	}
+	return int64(words) * 4
 }
 
 func convolution(n *ir.Node, l Limits) []Shader {
@@ -47,15 +58,24 @@ func convolution(n *ir.Node, l Limits) []Shader {
 
 // convolved returns the sizes of a node.
 func convolved(n *ir.Node) (convSizes, error) {
-	a, transposed := n.Attrs.(op.ConvTransposeAttrs)
-	g, err := a.Geometry()
-	if !transposed {
-		g, err = n.Attrs.(op.ConvAttrs).Geometry()
+	var g op.Geometry
+	var err error
+	switch a := n.Attrs.(type) {
+	case op.ConvTransposeAttrs:
+		g, err = a.Geometry()
+	case op.FusedConvAttrs:
+		g, err = a.Conv().Geometry()
+	case op.ConvAttrs:
+		g, err = a.Geometry()
 	}
 	if err != nil {
 		return convSizes{}, err
 	}
-	return newConvSizes(n, g, transposed), nil
+	s := newConvSizes(n, g)
+	if a, ok := n.Attrs.(op.FusedConvAttrs); ok {
+		s.Act, s.Addend, s.Residual = a.Act, n.In[op.FusedConvAddend] != nil, n.In[op.FusedConvResidual] != nil
+	}
+	return s, nil
 }
 
 // convSizes has the sizes of a convolution that are known when its shader is made.
@@ -63,9 +83,17 @@ type convSizes struct {
 	op.Geometry
 	CIn, COut, PerIn, PerOut int
 	Transposed, Bias         bool
+	// What follows a fused convolution.
+	Act              string
+	Addend, Residual bool
 	// Wide is the number of output channels that an invocation computes.
 	Wide int
+	// Summed means that conv_sum.wgsl follows conv_direct.wgsl in the text of a shader.
+	Summed bool
 }
+
+// fused reports whether anything but a bias follows the convolution.
+func (s convSizes) fused() bool { return s.Act != "" || s.Addend || s.Residual }
 
 // Taps is the number of positions of a filter.
 func (s convSizes) Taps() int { return s.Kernel[0] * s.Kernel[1] * s.Kernel[2] }
@@ -87,7 +115,8 @@ func (s convSizes) Spatial() (out []spatial) {
 // convFields are the parameters for the spatial sizes of x and of the result.
 var convFields = []string{"d_in", "h_in", "w_in", "d_out", "h_out", "w_out"}
 
-func newConvSizes(n *ir.Node, g op.Geometry, transposed bool) convSizes {
+func newConvSizes(n *ir.Node, g op.Geometry) convSizes {
+	_, transposed := n.Attrs.(op.ConvTransposeAttrs)
 	w := fixed(n.In[1].Type)
 	g.Kernel = g.Kernels(w)
 	s := convSizes{Geometry: g, CIn: w[1] * g.Groups, COut: w[0], Transposed: transposed,
@@ -133,11 +162,15 @@ func convDirect(n *ir.Node, s convSizes) Shader {
 var convRepairWGSL string
 
 // ConvRepair returns a shader for kernels of a device's own. It runs after them, and computes the elements of a
-// convolution's result that are not finite again.
+// convolution's result that are not finite again. For a fused convolution it then does what follows the convolution,
+// which those kernels leave out, except for the bias.
 func ConvRepair(n *ir.Node) Shader {
 	sizes, err := convolved(n)
 	if err != nil {
 		panic("BUG: wgpu: repair of " + err.Error())
+	}
+	if sizes.fused() {
+		return convSum(n, convPart{convSizes: sizes, Repairs: true})
 	}
 	return convAgain(n, Shader{Name: n.Op.Name, Body: convDirectWGSL + convRepairWGSL, Consts: sizes}, sizes)
 }

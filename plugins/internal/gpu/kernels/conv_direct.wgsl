@@ -1,6 +1,6 @@
 // For any sizes and element types: an invocation sums over the taps{{if eq .C.Wide 4}} of four channels of the result
 // at once{{else}} of one element of the result{{end}}.
-fn value(i: u32) -> {{if eq .C.Wide 4}}vec4<f32>{{else}}u32{{end}} {
+fn convolved(i: u32) -> {{if eq .C.Wide 4}}vec4<f32>{{else}}f32{{end}} {
   // The position of the element in the result: batch, then channel, depth, height and width in the order of the layout.
   var rest = i;
 {{- if .C.Last}}
@@ -65,5 +65,40 @@ fn value(i: u32) -> {{if eq .C.Wide 4}}vec4<f32>{{else}}u32{{end}} {
   }
   }
   }
-  return {{if eq .C.Wide 4}}acc{{else}}y_encode(acc){{end}};
+  return acc;
 }
+
+// What follows the convolution.
+{{- if eq .C.Wide 4}}
+fn value(i: u32) -> vec4<f32> {
+  var v = convolved(i);
+{{- if .C.Addend}}
+  v = v + x34(i);
+{{- end}}
+{{- if .C.Act}}
+  v = vec4<f32>({{scalar .C.Act "v.x"}}, {{scalar .C.Act "v.y"}}, {{scalar .C.Act "v.z"}}, {{scalar .C.Act "v.w"}});
+{{- end}}
+{{- if .C.Residual}}
+  v = v + x44(i);
+{{- end}}
+  return v;
+}
+{{- else}}
+fn finished(i: u32, sum: f32) -> u32 {
+  var v = sum;
+{{- if .C.Addend}}
+  v = v + x3(i);
+{{- end}}
+{{- if .C.Act}}
+  v = {{scalar .C.Act "v"}};
+{{- end}}
+{{- if .C.Residual}}
+  v = v + x4(i);
+{{- end}}
+  return y_encode(v);
+}
+{{- if not .C.Summed}}
+
+fn value(i: u32) -> u32 { return finished(i, convolved(i)); }
+{{- end}}
+{{- end}}

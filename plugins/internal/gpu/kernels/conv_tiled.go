@@ -222,8 +222,11 @@ func convTiled(n *ir.Node, s convSizes, l Limits) []Shader {
 	if !takesTiles(n, s) {
 		return nil
 	}
-	p := newPatch(n, s)
-	c := tiled{Bias: s.Bias}
+	p, part := newPatch(n, s), convParts(n, s, l)
+	c := tiled{Tile: part.Tile, Bias: s.Bias, Addend: s.Addend, Residual: s.Residual}
+	if s.Act != "" {
+		c.Acts = []string{s.Act}
+	}
 	x, w := Binding{Name: "a", Operand: 0, DType: dtype.F32}, Binding{Name: "b", Operand: 1, DType: n.In[1].Type.DType}
 	filter, ready := p, prepare(n, p)
 	if ready.Arrange {
@@ -249,29 +252,43 @@ func convTiled(n *ir.Node, s convSizes, l Limits) []Shader {
 		}
 		return all
 	}
+	sizes := convProductOf(n, s)
 	switch {
 	case s.Transposed:
 		// Pixels of x times the weight, as a matrix [in, out * taps]. Each pixel of x becomes as many pixels of the
 		// result as there are taps, and no two pixels of x contribute to the same one.
 		c.Spread, c.B.Across, x.Vec, w.Vec = p, true, 4, 4
-		return with(convProduct(n, s, c, l, x, w, s.CIn, func(in, _ []int) product {
-			return product{m: numel(in[:len(in)-1]), n: s.COut * s.Taps(), matrix: 1}
-		}))
 	case s.Last: // patches of x times the weight, which is stored [out, in, taps]
 		c.Vec, c.A.Patch, c.B.Filter, x.Vec = 4, p, filter, 4
-		return with(convProduct(n, s, c, l, x, w, s.CIn*s.Taps(), func(in, out []int) product {
-			return product{m: numel(out[:len(out)-1]), n: s.COut, matrix: 1}
-		}))
+	default: // the weight times the patches of each image
+		if commonDivisor(n.Type.Shape[2:])%4 == 0 {
+			c.Vec = 4
+		}
+		c.A.Filter, c.B.Patch, c.B.Across, c.RowBias = filter, p, !p.Copied, s.Bias
+		x.Name, w.Name = "b", "a"
+		x, w = w, x
 	}
-	// The weight times the patches of each image.
-	if commonDivisor(n.Type.Shape[2:])%4 == 0 {
-		c.Vec = 4
+	product := convProduct(n, s, c, part, x, w, sizes)
+	if part.Parts > 0 {
+		return []Shader{product, convSum(n, part)}
 	}
-	c.A.Filter, c.B.Patch, c.B.Across, c.RowBias = filter, p, !p.Copied, s.Bias
-	x.Name, w.Name = "b", "a"
-	return with(convProduct(n, s, c, l, w, x, s.CIn*s.Taps(), func(_, out []int) product {
-		return product{m: s.COut, n: numel(out[2:]), matrix: out[0]}
-	}))
+	return with(product)
+}
+
+// convProductOf returns a function for the product of a tiled convolution. It takes the shapes of x and of the result.
+func convProductOf(n *ir.Node, s convSizes) func(in, out []int) product {
+	return func(in, out []int) product {
+		p := product{k: s.CIn * s.Taps(), matrix: 1, patches: true}
+		switch {
+		case s.Transposed:
+			p.m, p.n, p.k = numel(in[:len(in)-1]), s.COut*s.Taps(), s.CIn
+		case s.Last:
+			p.m, p.n = numel(out[:len(out)-1]), s.COut
+		default:
+			p.m, p.n, p.matrix = s.COut, numel(out[2:]), out[0]
+		}
+		return p
+	}
 }
 
 // disjoint reports whether the patches of a transposed convolution cover the result without overlap.
@@ -279,40 +296,47 @@ func (s *convSizes) disjoint() bool {
 	return s.Stride == s.Kernel && s.Padding == [3]int{} && s.Dilation == [3]int{1, 1, 1} && s.OutputPadding == [3]int{}
 }
 
-// convProduct makes the shader for a product of a and b with sums over depth values. sizes returns the sizes of the
-// product for the shapes of x and the result.
-func convProduct(n *ir.Node, s convSizes, c tiled, l Limits, a, b Binding, depth int,
+// convProduct makes the shader for a product of a and b. sizes returns the sizes of the product for the shapes of x and
+// the result.
+func convProduct(n *ir.Node, s convSizes, c tiled, part convPart, a, b Binding,
 	sizes func(in, out []int) product) Shader {
-	of := func(in, out []int) product {
-		p := sizes(in, out)
-		p.k, p.patches = depth, true
-		return p
-	}
-	most := n.Graph.Syms.Largest
-	c.Tile = chooseTile(of(most(n.In[0].Type.Shape), most(n.Type.Shape)), l)
-	c.Splits = 0
-	known := of(fixed(n.In[0].Type), fixed(n.Type))
+	known := sizes(fixed(n.In[0].Type), fixed(n.Type))
+	depth := known.k
 	c = c.specialise(known.m, known.n, depth)
-	bias := -1
-	if c.Bias {
-		bias = op.ConvBias
-	}
 	sh := Shader{Name: n.Op.Name, Body: matmulFinishWGSL + matmulWGSL, Consts: c,
-		Fields: slices.Concat(productFields, convFields), Bindings: []Binding{a, b}}
-	sh.Bindings = append(sh.Bindings, epilogue(bias, -1, c.Vec)...)
+		Fields: slices.Concat(productFields, []string{"part"}, convFields), Bindings: []Binding{a, b}}
+	follow := func(name string, operand int, has bool) {
+		if has {
+			b := Binding{Name: name, Operand: operand, Vec: c.Vec, DType: dtype.F32}
+			sh.Bindings = append(sh.Bindings, b)
+		}
+	}
+	follow("bias", op.ConvBias, c.Bias)
+	follow("addend", op.FusedConvAddend, c.Addend)
+	follow("residual", op.FusedConvResidual, c.Residual)
 	if c.RowBias {
 		sh.Bindings[2].Vec = 0
 	}
+	sh.Bindings = append(sh.Bindings, Binding{Name: "y", Operand: Out, Vec: c.Vec, DType: dtype.F32})
+	if part.Parts > 0 {
+		sh = part.parted(sh, c)
+	}
+	parts := max(1, part.Parts)
 	sh.Loops = func(*Call) int { return c.loops(depth) }
-	sh.Groups = func(call *Call) int { return c.groups(of(call.In[0].Shape, call.Out.Shape)) }
+	sh.Groups = func(call *Call) int { return parts * c.groups(sizes(call.In[0].Shape, call.Out.Shape)) }
+	finish := finish{act: uint32(len(c.Acts))}
+	if c.Residual {
+		finish.residual = 1
+	}
 	sh.Params = func(call *Call) []uint32 {
 		if numel(call.Out.Shape) == 0 {
 			return nil
 		}
-		p := of(call.In[0].Shape, call.Out.Shape)
+		p := sizes(call.In[0].Shape, call.Out.Shape)
 		p.batch, p.aBatch, p.bBatch = dims([]int{p.matrix}), strides(nil), strides(nil)
 		p.bBatch[maxRank-1] = uint32(p.n) // matrices of patches, one per image; one in all if rows are patches
-		return append(c.params(p, finish{}), s.images(call)...)
+		p.matrix *= parts
+		return slices.Concat(c.params(p, finish), []uint32{uint32(c.part(depth))}, s.images(call))
 	}
 	return sh
 }

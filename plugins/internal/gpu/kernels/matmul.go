@@ -269,7 +269,9 @@ type tiled struct {
 	Whole    bool // no tile extends past the result
 	Bias     bool
 	RowBias  bool // the bias has a value per row instead of per column
+	Addend   bool // something is added before the activation
 	Residual bool
+	Sliced   bool     // of a convolution: there are Splits matrices of partial sums for each matrix of the result
 	Acts     []string // activations; P.act selects one, counted from 1
 	Vec      int      // 4 if the number of columns is a multiple of four
 	Spread   *patch   // geometry of a transposed convolution
@@ -282,6 +284,14 @@ func (t tiled) MatricesM() int      { return t.BlockM() / 8 }
 func (t tiled) MatricesN() int      { return t.BlockN() / 8 }
 func (t tiled) At() string          { return t.A.At }
 func (t tiled) Operands() []operand { return []operand{t.A, t.B} }
+
+// First is what the place of a part of K adds to its values of K, as WGSL.
+func (t tiled) First() string {
+	if t.Sliced {
+		return "k_first + "
+	}
+	return ""
+}
 
 // Walk returns the order in which the groups of four columns in a row of sums are computed: forwards in even rows,
 // backwards in odd rows.

@@ -327,7 +327,7 @@ fn store_{{.Index}}(unit: u32, place: vec2<u32>, m: mat4x4<f32>) {
   workgroupBarrier();
   for (var k0 = 0u; k0 < k_size; k0 = k0 + {{.Depth}}u) {
 {{- range .Passes}}
-    next{{.Index}} = fetch_{{.Index}}(unit{{.Index}}, at{{.Index}}, k0 + {{$c.Depth}}u, place{{.Index}}.y);
+    next{{.Index}} = fetch_{{.Index}}(unit{{.Index}}, at{{.Index}}, {{$c.First}}k0 + {{$c.Depth}}u, place{{.Index}}.y);
 {{- end}}
 {{- range $k := seq (div .Depth 8)}}
 {{- range $i := seq $c.MatricesM}}
@@ -376,8 +376,15 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     return;
   }
   let at = corner(id);
+{{- if .C.Sliced}}
+  // A matrix has as many parts as K has, one after another.
+  let k_first = at.z % {{.C.Splits}}u * P.part;
+  let k_size = min(P.part, P.k_size - min(k_first, P.k_size));
+  var rest = at.z / {{.C.Splits}}u;
+{{- else}}
   let k_size = {{if gt .C.Splits 1}}min(P.part, P.k_size - min(at.z * P.part, P.k_size)){{else}}P.k_size{{end}};
   var rest = at.z;
+{{- end}}
   var a_base = 0u;
   var b_base = 0u;
   for (var d = 7i; d >= 0i && rest > 0u; d = d - 1i) {
@@ -412,7 +419,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
   let place{{.Index}} = place_b(unit{{.Index}} - {{.UnitsA}}u);
   let at{{.Index}} = begin_b(b_base, at.y / 4u + place{{.Index}}.x, place{{.Index}}.y);
 {{- end}}
-  var next{{.Index}} = fetch_{{.Index}}(unit{{.Index}}, at{{.Index}}, 0u, place{{.Index}}.y);
+  var next{{.Index}} = fetch_{{.Index}}(unit{{.Index}}, at{{.Index}}, {{$c.First}}0u, place{{.Index}}.y);
 {{- end}}
 {{- if .C.Matrices}}
 {{- template "sum_matrices" .C}}
@@ -432,7 +439,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
   workgroupBarrier();
   for (var k0 = 0u; k0 < k_size; k0 = k0 + {{.C.Depth}}u) {
 {{- range .C.Passes}}
-    next{{.Index}} = fetch_{{.Index}}(unit{{.Index}}, at{{.Index}}, k0 + {{$c.Depth}}u, place{{.Index}}.y);
+    next{{.Index}} = fetch_{{.Index}}(unit{{.Index}}, at{{.Index}}, {{$c.First}}k0 + {{$c.Depth}}u, place{{.Index}}.y);
 {{- end}}
 {{- range $n, $step := .C.Steps}}
     {

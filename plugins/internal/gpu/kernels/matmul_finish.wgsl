@@ -46,6 +46,9 @@ fn finish(row: u32, col: u32, base: u32, sum: vec4<f32>) {
 {{- else if .C.Bias}}
   v = v + bias4(col / 4u);
 {{- end}}
+{{- if .C.Addend}}
+  v = v + addend4((base + row * n_size + col) / 4u);
+{{- end}}
 {{- range $i, $act := .C.Acts}}
   if (P.act == {{add $i 1}}u) {
     v = vec4<f32>({{scalar $act "v.x"}}, {{scalar $act "v.y"}}, {{scalar $act "v.z"}}, {{scalar $act "v.w"}});
@@ -65,6 +68,9 @@ fn finish(row: u32, col: u32, base: u32, sum: vec4<f32>) {
 {{- if $c.Bias}}
     s = s + bias({{if $c.RowBias}}row{{else if $c.Spread}}(col + {{$j}}u) / {{$c.Spread.Taps}}u{{else}}col +
         {{$j}}u{{end}});
+{{- end}}
+{{- if $c.Addend}}
+    s = s + addend(base + row * n_size + col + {{$j}}u);
 {{- end}}
 {{- range $i, $act := $c.Acts}}
     if (P.act == {{add $i 1}}u) {

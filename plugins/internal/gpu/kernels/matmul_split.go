@@ -36,7 +36,7 @@ func productTile(n *ir.Node, a productForm, l Limits) Tile {
 		t.Splits = 0
 		return t
 	}
-	return chooseSplit(p, l)
+	return chooseSplit(p, l, mostParts)
 }
 
 // splitBytes returns the scratch memory for partial sums in bytes.

@@ -208,17 +208,18 @@ func (t Tile) fits(p product, l Limits) bool {
 const (
 	leastPart = 256
 	splitGain = 0.95
+	mostParts = 8
 )
 
-// chooseSplit is like chooseTile, but may also split K.
-func chooseSplit(p product, l Limits) Tile {
+// chooseSplit is like chooseTile, but may also split K, into at most most parts.
+func chooseSplit(p product, l Limits, most int) Tile {
 	best := chooseTile(p, l)
 	if l.Tile != nil {
 		return best
 	}
 	least := best.seconds(p) * splitGain
 	for _, t := range l.tiles() {
-		for t.Splits = 2; t.Splits <= 8 && p.k >= t.Splits*leastPart; t.Splits++ {
+		for t.Splits = 2; t.Splits <= most && p.k >= t.Splits*leastPart; t.Splits++ {
 			if time := t.seconds(p); t.fits(p, l) && time < least {
 				best, least = t, time
 			}

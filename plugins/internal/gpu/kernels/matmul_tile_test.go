@@ -47,10 +47,11 @@ func TestChooseTile(t *testing.T) {
 		{0, 0, 0, 0, "64x64/4x4"},
 	} {
 		p := product{m: c.m, n: c.n, k: c.k, matrix: 1}
-		if got := chooseSplit(p, Limits{WorkgroupStorage: 48 << 10}); got.String() != c.want || got.Splits != c.splits {
+		got := chooseSplit(p, Limits{WorkgroupStorage: 48 << 10}, mostParts)
+		if got.String() != c.want || got.Splits != c.splits {
 			t.Errorf("%d x %d x %d: tile %v, %d parts; want %s, %d", c.m, c.n, c.k, got, got.Splits, c.want, c.splits)
 		}
-		if small := chooseSplit(p, Limits{WorkgroupStorage: 16 << 10}); small.bytes() > 16<<10 {
+		if small := chooseSplit(p, Limits{WorkgroupStorage: 16 << 10}, mostParts); small.bytes() > 16<<10 {
 			t.Errorf("%d x %d x %d: tile %v needs %d bytes", c.m, c.n, c.k, small, small.bytes())
 		}
 		p.patches = true
