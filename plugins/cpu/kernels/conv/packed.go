@@ -31,6 +31,9 @@ type Packed struct {
 // PackedSize returns the bytes that Packed keeps for a convolution of this size. If varies is set, calls have images of
 // other sizes too.
 func (g *Args) PackedSize(p *pool.Pool, varies bool) (n int64) {
+	if g.empty() {
+		return 0
+	}
 	c := convolution{Args: *g, p: p, cg: g.Cin / g.Groups, og: g.Cout / g.Groups, out: g.OutSize()}
 	c.Packed = &Packed{}
 	c.k = c.cg * elementwise.Volume(g.Kernel)

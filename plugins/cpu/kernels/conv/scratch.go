@@ -7,7 +7,15 @@ import (
 )
 
 // ScratchSize returns what Convolve needs.
-func (g *Args) ScratchSize(p *pool.Pool) pool.Size { return g.addImages(p, g.togetherSize(p)) }
+func (g *Args) ScratchSize(p *pool.Pool) pool.Size {
+	if g.empty() {
+		return pool.Size{}
+	}
+	return g.addImages(p, g.togetherSize(p))
+}
+
+// empty reports whether the result has no elements.
+func (g *Args) empty() bool { return g.N*g.Cout*elementwise.Volume(g.OutSize()) == 0 }
 
 // togetherSize is ScratchSize if workers share the work on each image.
 func (g *Args) togetherSize(p *pool.Pool) pool.Size {

@@ -57,3 +57,47 @@ func TestConvScratch(t *testing.T) {
 		})
 	}
 }
+
+// TestEmptyConv checks that convolutions without images, channels of the result or pixels do nothing.
+func TestEmptyConv(t *testing.T) {
+	r := kerneltest.RNG(9)
+	draws := []func(i int) *Args{
+		func(i int) *Args { return randomConv(r, i%2 == 1) },
+		func(int) *Args { return drawFew(r) },
+		func(int) *Args { return drawPatches(r) },
+		func(int) *Args { return drawWinograd(r) },
+		func(int) *Args { return drawLines(r) },
+		func(i int) *Args { return drawImages(r, i) },
+		func(int) *Args { return drawTiny(r) },
+		func(int) *Args { return drawWinogradLast(r) },
+	}
+	seen := 0
+	for i := range kerneltest.Some(48) {
+		g := draws[i%len(draws)](i)
+		switch i / len(draws) % 3 {
+		case 0:
+			g.N = 0
+		case 1:
+			g.Stride[1], g.In[1] = 1, max(0, g.Dilation[1]*(g.Kernel[1]-1)-2*g.Pad[1])
+		case 2:
+			g.Cout, g.Groups, g.Bias = 0, 1, nil
+		}
+		g.Epilogue = Epilogue{}
+		if !g.empty() {
+			continue
+		}
+		seen++
+		g.Out = []float32{}
+		kerneltest.EachNewPool(t, func(t *testing.T, p *pool.Pool) {
+			kerneltest.Reserve(t, p, g.ScratchSize(p))
+			if n := g.PackedSize(p, false); n != 0 {
+				t.Errorf("packed weights of %s take %d bytes", describeConv(g), n)
+			}
+			g.Packed = new(Packed)
+			Convolve(p, g)
+		})
+	}
+	if seen == 0 {
+		t.Error("no convolution is empty")
+	}
+}
