@@ -103,8 +103,9 @@ func (m *Model) Compile(ctx context.Context) (*Result, error) {
 		Activations: m.activations(),
 		Dump:        m.options.Dump, Layout: layout, Params: m.values, Attach: attachments(m.built), Memory: m.memory,
 		Mutable: m.mutable, Custom: m.custom,
-		// The expansion gathers all pages of all sequences for each token.
-		Native: func(n *ir.Node) bool { return n.Is(op.AttentionDef) && n.In[op.AttentionPages] != nil },
+	}
+	if m.options.Cache > 0 { // the expansion gathers all pages of all sequences for each token
+		o.Native = func(n *ir.Node) bool { return n.Is(op.AttentionDef) && n.In[op.AttentionPages] != nil }
 	}
 	out, err := ctxio.Do(ctx, "compile", func() (*driver.Result, error) {
 		return driver.Compile(ctx, m.built.Methods, o)

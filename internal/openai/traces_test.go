@@ -73,7 +73,8 @@ func testTraces(t *testing.T, model string) {
 	for _, s := range steps {
 		shared += len(s.Links)
 	}
-	if len(steps) < 5 || model == batchModel() && len(steps) > 10 || shared > 0 && model != batchModel() {
+	together := model != chatModel()
+	if len(steps) < 5 || together && len(steps) > 10 || shared > 0 && !together {
 		t.Errorf("%d steps with %d links", len(steps), shared)
 	}
 	var line struct {

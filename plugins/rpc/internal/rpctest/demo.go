@@ -16,7 +16,8 @@ type demoBackend struct{ Reference }
 func (demoBackend) Info(context.Context) (device.Info, error) {
 	to, err := target.Parse("target demo 1\ntypes f32 i32\nrun gather(f32, i32)\nrun neg(f32)")
 	return device.Info{Name: "demo", Version: "1", Target: to, SetsWeights: true,
-		Devices: []device.Device{{ID: "0", Name: "Demonstration", Type: "software"}}}, err
+		RowBounds: &device.RowBounds{Products: []int{8}},
+		Devices:   []device.Device{{ID: "0", Name: "Demonstration", Type: "software"}}}, err
 }
 
 func (b demoBackend) Load(ctx context.Context, l device.Load) (device.Executable, error) {
