@@ -49,6 +49,8 @@ var noData = map[string]string{
 	"--key public.pem":         "the reader's key",
 	"--draft mtp":              "a published checkpoint",
 	"--target wgpu --fallback": "a model with ops that wgpu lacks",
+	"--context 4096":           "a model for long texts",
+	"--devices 0,1":            "needs two devices",
 }
 
 // documented matches a command of a page: in an indented block, alone in one with fences, or behind a $, where its
