@@ -31,7 +31,6 @@ type winogradLast struct {
 	high    int    // tiles of a product at most
 	vectors int    // of channels of the result
 	blocks  int    // of these vectors
-	wide    int    // channels of a block at most
 	ldd     int    // floats from a transformed tile to the next
 	lines   [16 * 4]int
 	columns [16 * 4]int // places of pixels; see listPlaces
@@ -86,7 +85,7 @@ func (g *convolution) fasterByWinograd() bool {
 	if g.Cin*wide > 1<<12 {
 		return g.Cin >= 16 && saved >= 180
 	}
-	return g.Cin >= 16 && g.Cin*wide >= 512 && saved >= 100 && 4*saved >= 16*tiles
+	return g.Cin >= 16 && g.Cin*wide >= 512 && saved >= max(100, 4*tiles)
 }
 
 // suitsWinogradLast reports whether winogradLast can compute the convolution.
@@ -113,7 +112,6 @@ func (w *winogradLast) plan() {
 	if threads > 1 && w.chunks < 2*threads {
 		w.parts = min(w.blocks, pool.CeilDiv(2*threads, w.chunks))
 	}
-	w.wide = pool.CeilDiv(w.vectors, w.blocks) * lanes
 	w.units = pool.CeilDiv(elementwise.Volume(w.In), winogradSeen)
 }
 
