@@ -40,7 +40,7 @@ func (t *translator) inline(e *wgsl.Call, f *wgsl.Function) (value, bool) {
 		}
 		scope[p.Name] = value{typ: v.typ, ops: t.kept(v.typ, v.ops)}
 	}
-	c := &call{of: f}
+	c := &call{}
 	if f.Result != nil {
 		c.result = t.plain(f.Result)
 	}

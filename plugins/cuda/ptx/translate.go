@@ -34,7 +34,6 @@ type translator struct {
 
 // call is a function while it is translated in place.
 type call struct {
-	of     *wgsl.Function
 	result *wgsl.Type // nil if the function has no result
 	ops    []operand  // registers of the result, if the function has several returns
 	end    string     // label after the function; empty if no return has used it
@@ -280,7 +279,7 @@ func (t *translator) entry(f *wgsl.Function) {
 		scope[p.Name] = v
 	}
 	t.scopes = append(t.scopes[:1], scope)
-	c := &call{of: f}
+	c := &call{}
 	t.calls = append(t.calls, c)
 	t.list(f.Body.List)
 	if c.end != "" {

@@ -38,6 +38,9 @@ func Walk(n any, f func(n any) bool) {
 	case *Switch:
 		Walk(n.Of, f)
 		for _, c := range n.Cases {
+			for _, v := range c.Values {
+				Walk(v, f)
+			}
 			block(c.Body)
 		}
 	case *Return:

@@ -57,6 +57,7 @@ func CheckErrors(t *testing.T, translate func(source string) error, own ...[2]st
 		{empty + "@compute @workgroup_size(1) fn second() {}", "2:29: a second entry point; the first is main"},
 		{"var<workgroup> x: u32 = 1;\n" + empty, "1:1: an initial value of a variable in address space workgroup"},
 		{"fn f() { f(); }\n" + empty, "1:1: f calls itself"},
+		{"fn f() -> u32 { switch (1u) { case f(): {} default: {} } return 1u; }\n" + empty, "1:1: f calls itself"},
 		{Around("main();"), "3:1: a call of the entry point"},
 		{Around("let a = min(1);"), "3:9: min has 1 arguments; want 2"},
 		{Around("let a = dot(1.0, 2.0);"), "3:9: dot of f32"},
