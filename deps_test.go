@@ -158,7 +158,7 @@ var mayImport = map[string][]string{
 		"core/device", "core/diag"},
 	"plugins/wgpu":                   {"plugins/wgpu/backend", "plugins/internal/gpu", "plugins/rpc/serve", "format"},
 	"plugins/internal/wgsl":          {},
-	"plugins/internal/wgsl/wgsltest": {},
+	"plugins/internal/wgsl/wgsltest": {"plugins/internal/wgsl"},
 	"plugins/internal/gpu": {"plugins/internal/gpu/kernels", "core/device", "core/target", "core/op",
 		"core/program", "core/ir", "core/dtype", "core/tensor", "core/diag"},
 	"plugins/wgpu/backend": {"core/code", "plugins/internal/gpu", "plugins/internal/gpu/kernels", "core/device",

@@ -136,7 +136,7 @@ func (m *Model) NewSession(ctx context.Context, o Options) (*Session, error) {
 	}
 	switch {
 	case len(o.Devices) > 0 && o.Device != "":
-		return nil, usage("Options.Devices", "does not go with Options.Device").Naming("Options.Devices",
+		return nil, usage("Options.Devices", "cannot be combined with Options.Device").Naming("Options.Devices",
 			"Options.Device")
 	case len(o.Devices) > 0:
 		o.Device = o.Devices[0]

@@ -27,7 +27,7 @@ type Image struct {
 // folders. A file counts as an image if its name has the ending of one, such as .png. The folder must be the same on
 // every worker.
 //
-// The list of files is divided among the workers anew, so that one worker lists and all read.
+// One worker lists the files, and the list is then divided among all workers, which read them.
 func ReadImages(s beam.Scope, folder, pattern string) (images, failed beam.PCollection) {
 	s = s.Scope("rlxbeam.ReadImages")
 	names := beam.ParDo(s, &listFn{Folder: folder, Pattern: pattern}, beam.Impulse(s))

@@ -46,9 +46,9 @@ func jobCommand(t *testing.T, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// TestKilled kills a pipeline again and again, worker, runner and all, and begins it anew each time, as a runner does
-// with a bundle. At no time is a file incomplete or wrong, and at the end nothing is lost and nothing is double. The
-// images are computed again each time, so that each attempt replaces the files of earlier ones.
+// TestKilled kills a pipeline with its worker and runner again and again, and restarts it each time, as a runner
+// restarts a bundle. No file is ever incomplete or wrong, and at the end each result is there once. Images are computed
+// again each time, so each attempt replaces the files of earlier ones.
 func TestKilled(t *testing.T) {
 	const images = 6
 	dir := t.TempDir()

@@ -74,7 +74,7 @@ type segmentFn struct {
 	Options SegmentOptions
 }
 
-// warm loads the methods, so that no image waits for the other's.
+// warm loads both methods, so that no image waits for one of them.
 func (f *segmentFn) warm(ctx context.Context, s *rlx.Session) error {
 	g, err := segment.New(s)
 	if err != nil {

@@ -130,8 +130,8 @@ func (w *worker) do(ctx context.Context, warm func(context.Context, *rlx.Session
 	}
 }
 
-// errSetup is an error with the model, the backend or the options. It unwraps to nothing, so that it is not taken for
-// one with the input.
+// errSetup is an error with the model, the backend or the options. It hides the error that it wraps, because code that
+// looks for errors with an input must not find one.
 type errSetup struct{ error }
 
 // Failure is an input that was not computed, with the reason.

@@ -20,9 +20,9 @@ import (
 	"github.com/rlx-go/rlx/internal/atomicfile"
 )
 
-// WriteFolders writes PCollection<Folder> below a folder that all workers share. Each file appears when it is complete,
-// and the files of a folder in their order, so that a folder with the last file is done. It returns the names of the
-// folders, PCollection<string>.
+// WriteFolders writes PCollection<Folder> below a folder that all workers share. A file appears when it is complete,
+// and the files of a folder appear in their order, so a folder that has the last file is complete. It returns the names
+// of the folders, PCollection<string>.
 func WriteFolders(s beam.Scope, dir string, folders beam.PCollection) beam.PCollection {
 	return beam.ParDo(s.Scope("rlxbeam.WriteFolders"), &foldersFn{Dir: dir}, folders)
 }

@@ -98,7 +98,7 @@ type Options struct {
 	// an op is an error.
 	Fallbacks []string
 	// Stages divides each method into so many segments of about the same work, which as many devices of one backend can
-	// run (rlx.Options.Devices). 0 and 1 leave methods whole. It does not go with Fallbacks.
+	// run (rlx.Options.Devices). 0 and 1 leave methods whole. It cannot be combined with Fallbacks.
 	Stages int
 	// Precisions are those that a run may choose for the operands of products. The first is the run's default. Empty
 	// stands for device.Precisions.

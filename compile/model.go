@@ -148,7 +148,7 @@ func (o *Options) checkStages() error {
 	case o.Stages < 0 || o.Stages > maxStages:
 		return usage("--stages", "is %d; allowed are 1 to %d", o.Stages, maxStages)
 	case o.Stages > 1 && len(o.Fallbacks) > 0:
-		return usage("--stages", "does not go with --fallback: the parts of a method are all for one backend")
+		return usage("--stages", "cannot be combined with --fallback: the parts of a method are all for one backend")
 	}
 	return nil
 }

@@ -85,14 +85,14 @@ func (o *Options) checkTraining() error {
 	switch {
 	case o.LoRA != 0:
 		return usage(
-			"--lora", "does not go with --train; the adapters that it trains are for a model compiled with --lora")
+			"--lora", "cannot be combined with --train; the adapters that it trains are for a model compiled with --lora")
 	case t.Optimizer != "" && !slices.Contains(task.Optimizers(), t.Optimizer):
 		return usage("--optimizer", "%q is unknown; allowed are %s", t.Optimizer, strings.Join(task.Optimizers(), ", "))
 	case t.Batch < 0 || t.Tokens < 0:
 		return usage("--train-batch", "batches of %d x %d tokens; allowed are 1 and more", t.Batch, t.Tokens)
 	case !t.ofLanguage():
 		if t.Tokens != 0 || len(t.Layers) > 0 || t.Checkpoint {
-			return usage("--train "+t.Mode, "does not go with --train-tokens, --train-layers and --checkpoint")
+			return usage("--train "+t.Mode, "cannot be combined with --train-tokens, --train-layers and --checkpoint")
 		}
 		return nil
 	}
@@ -103,7 +103,7 @@ func (o *Options) checkTraining() error {
 	case rank == 0 && len(t.Layers) > 0:
 		return usage("--train-layers", "applies to --train lora=RANK only")
 	case rank == 0 && (o.quantizes() || o.DType != "" && o.DType != "keep" && o.DType != "f32"):
-		return usage("--train full", "trains weights in f32; it does not go with --quantize and --dtype")
+		return usage("--train full", "trains weights in f32; it cannot be combined with --quantize and --dtype")
 	}
 	return nil
 }

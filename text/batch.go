@@ -34,9 +34,9 @@ type Batch struct {
 	Budget int
 	// Alike makes texts independent of the others that are in progress: with the same options and seed, a prompt gives
 	// the same text bit for bit. On cpu, products of few rows add in another order than those of many. So runs with few
-	// texts compute extra rows, and a text that is alone may take several times as long. On a backend that does not say
-	// for which numbers of rows that is so (rlx.BackendInfo.RowBounds), every run has as many rows as there may be
-	// texts. Set it before the first text joins.
+	// texts compute extra rows, and a text that is alone may take several times as long. If a backend does not report
+	// the numbers of rows at which its products change (rlx.BackendInfo.RowBounds), every run has as many rows as
+	// there may be texts. Set it before the first text joins.
 	Alike bool
 
 	session   *rlx.Session
@@ -97,11 +97,11 @@ const (
 	promptBudget = 128 // the default of Batch.Budget on a processor
 	// deviceBudget is the default on other devices, which take about as long for this many rows as for 128.
 	deviceBudget = 512
-	// deviceRows divides the number of rows in which one token is added to each of more texts than this. So runs have
-	// few different sizes, for each of which a device has to be prepared. Rows of nothing cost these devices no time.
+	// deviceRows: a run that adds a token to more texts than this has a multiple of this many rows. So runs have few
+	// different sizes, each of which a device must prepare. The padding costs these devices no time.
 	deviceRows = 8
-	// wholeRows is a number of queries after which another piece may begin without a change of bits: backends compute
-	// attention for so many together, or for a divisor of it.
+	// wholeRows is a number of queries after which a prompt can be divided without a change of bits: backends compute
+	// attention for this many queries at a time, or for a divisor of it.
 	wholeRows = 64
 )
 

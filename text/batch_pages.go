@@ -11,8 +11,8 @@ import (
 
 // If the state is in pages, a text takes pages as it grows. It begins when there are enough for its prompt; until then
 // it waits, and those that came first begin first. If no page is left, the text that began last gives up its pages and
-// waits again. So the text that began first always goes on. What a text has computed stays in the tree of pages, as
-// long as nobody needs the place; what is gone is computed again.
+// waits again. So the text that began first never waits. What a text has computed stays in the tree of pages until
+// another text needs the place; then it has to be computed again.
 
 // Pages returns numbers about the pages that texts share. All are 0 if each text has a part of the state to itself.
 func (b *Batch) Pages() PageStats {
@@ -107,9 +107,7 @@ func (b *Batch) preempt(x *BatchText) {
 // release takes the pages of a slot. What is in them stays in the tree.
 func (b *Batch) release(s *batchSlot) {
 	b.keep(s, len(s.seen)/b.pages.rows, len(s.seen))
-	for _, id := range s.pages {
-		b.pages.drop(id)
-	}
+	b.pages.dropAll(s.pages)
 	s.seen, s.pages, s.pure = nil, nil, 0
 }
 
@@ -153,14 +151,10 @@ func (b *Batch) sharePages(ctx context.Context, x *BatchText) error {
 		p.drop(from)
 	}
 	if k < len(s.seen)+b.leastShared() {
-		for _, id := range whole {
-			p.drop(id)
-		}
+		p.dropAll(whole)
 		return nil
 	}
-	for _, id := range s.pages {
-		p.drop(id)
-	}
+	p.dropAll(s.pages)
 	s.pages = whole
 	if b.Alike {
 		s.pure = k

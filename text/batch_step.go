@@ -116,9 +116,9 @@ func (b *Batch) piece(x *BatchText) int {
 	return left
 }
 
-// group returns the prompts of which the next n tokens are computed together: x, and others that have as many, up to
-// budget tokens in all. Prompts that begin alike are not computed together, because one of them can be copied. With
-// Alike x is alone, because pieces of other lengths give other bits.
+// group returns the prompts whose next n tokens are computed in one run: x, and others that have at least n tokens, up
+// to budget tokens in all. Of prompts that begin alike, only one is in the group, because the others can copy the
+// beginning. With Alike, x is alone, because pieces of other lengths give other bits.
 func (b *Batch) group(ctx context.Context, x *BatchText, n, budget int) ([]*BatchText, error) {
 	group := []*BatchText{x}
 	if b.Alike {

@@ -105,7 +105,7 @@ func (g *Generator) rewind(ctx context.Context, to, from *rlx.State) error {
 	return err
 }
 
-// propose runs the head on rows of hidden states, of which the first is at position, and on the token that follows each
+// propose runs the head on rows of hidden states, and on the token that follows each row. position is that of the first
 // row.
 func (g *Generator) propose(ctx context.Context, hidden []float32, ids []int, position int) error {
 	d, about := &g.draft, &g.spec.Draft

@@ -1,6 +1,9 @@
 package text
 
-import "slices"
+import (
+	"container/list"
+	"slices"
+)
 
 // pages are the pages of a state that the texts of a Batch share. A page has the keys and values of some tokens that
 // follow one another. Pages that texts have filled form a tree: the tokens of a page and of all pages above it are the
@@ -9,12 +12,12 @@ import "slices"
 //
 // Page 0 belongs to no text. Rows that nobody reads are written to it.
 type pages struct {
-	rows  int // of a page
-	all   []page
-	free  []int32
-	root  *pageNode
-	clock int // of uses
-	stats PageStats
+	rows   int // of a page
+	all    []page
+	free   []int32
+	root   *pageNode
+	unused *list.List // of the pageNodes whose pages no text has, in order of last use, children before their parents
+	stats  PageStats
 }
 
 type page struct {
@@ -25,9 +28,9 @@ type page struct {
 // A pageNode is a page in the tree.
 type pageNode struct {
 	page     int32
-	tokens   []int // fewer than the rows of a page at the end of a text: then it has no children
-	pure     bool  // prompts have brought all its tokens; see batchSlot.pure
-	used     int
+	tokens   []int         // fewer than the rows of a page at the end of a text: then it has no children
+	pure     bool          // prompts have brought all its tokens; see batchSlot.pure
+	unused   *list.Element // in pages.unused, or nil
 	parent   *pageNode
 	children []*pageNode
 }
@@ -43,7 +46,7 @@ type PageStats struct {
 }
 
 func newPages(count, rows int) *pages {
-	p := &pages{rows: rows, all: make([]page, count), root: &pageNode{}}
+	p := &pages{rows: rows, all: make([]page, count), root: &pageNode{}, unused: list.New()}
 	for i := count - 1; i > 0; i-- {
 		p.free = append(p.free, int32(i))
 	}
@@ -70,13 +73,22 @@ func (p *pages) hold(id int32) {
 		p.stats.Used++
 		if x.node != nil {
 			p.stats.Kept--
+			p.unused.Remove(x.node.unused)
+			x.node.unused = nil
 		}
 	case 2:
 		p.stats.Shared++
 	}
 }
 
-// drop takes a page from a text.
+// dropAll takes all pages from a text. The last one goes first, so that in unused a page follows those below it.
+func (p *pages) dropAll(ids []int32) {
+	for _, id := range slices.Backward(ids) {
+		p.drop(id)
+	}
+}
+
+// drop takes a page from a text that has no page of the tree below it.
 func (p *pages) drop(id int32) {
 	x := &p.all[id]
 	switch x.texts--; x.texts {
@@ -86,6 +98,7 @@ func (p *pages) drop(id int32) {
 			p.free = append(p.free, id)
 		} else {
 			p.stats.Kept++
+			x.node.unused = p.unused.PushBack(x.node)
 		}
 	case 1:
 		p.stats.Shared--
@@ -94,15 +107,11 @@ func (p *pages) drop(id int32) {
 
 // evict frees the page that has been unused for the longest time.
 func (p *pages) evict() bool {
-	var oldest *pageNode
-	for _, x := range p.all {
-		if n := x.node; n != nil && x.texts == 0 && len(n.children) == 0 && (oldest == nil || n.used < oldest.used) {
-			oldest = n
-		}
-	}
-	if oldest == nil {
+	front := p.unused.Front()
+	if front == nil {
 		return false
 	}
+	oldest := p.unused.Remove(front).(*pageNode)
 	siblings := &oldest.parent.children
 	*siblings = slices.DeleteFunc(*siblings, func(n *pageNode) bool { return n == oldest })
 	p.all[oldest.page].node = nil
@@ -119,7 +128,6 @@ func (p *pages) available() int { return len(p.free) + p.stats.Kept }
 // find returns the whole pages with which tokens begin, and another page with n more of the tokens, if n > 0. pure
 // restricts it to pure pages.
 func (p *pages) find(tokens []int, pure bool) (whole []int32, more int32, n int) {
-	p.clock++
 	for at := p.root; ; {
 		var next *pageNode
 		n = 0
@@ -131,7 +139,6 @@ func (p *pages) find(tokens []int, pure bool) (whole []int32, more int32, n int)
 		if next == nil {
 			return whole, 0, 0
 		}
-		next.used = p.clock
 		if n < p.rows {
 			return whole, next.page, n
 		}
@@ -149,21 +156,22 @@ func (p *pages) add(list []int32, i int, tokens []int, pure bool) int32 {
 	if p.all[id].node != nil || parent == nil || len(parent.tokens) < p.rows && parent != p.root || len(tokens) == 0 {
 		return id
 	}
-	p.clock++
 	for _, c := range parent.children {
 		if len(c.tokens) >= len(tokens) && common(c.tokens, tokens) == len(tokens) && (c.pure || !pure) {
-			c.used = p.clock
 			if len(tokens) == p.rows && c.pure == pure {
 				p.hold(c.page)
 				p.drop(id)
 				return c.page
 			}
 			if len(tokens) < p.rows {
+				if c.unused != nil {
+					p.unused.MoveToBack(c.unused)
+				}
 				return id
 			}
 		}
 	}
-	n := &pageNode{page: id, tokens: slices.Clone(tokens), pure: pure, used: p.clock, parent: parent}
+	n := &pageNode{page: id, tokens: slices.Clone(tokens), pure: pure, parent: parent}
 	parent.children = append(parent.children, n)
 	p.all[id].node = n
 	return id

@@ -42,6 +42,17 @@ func checkPages(t *testing.T, p *pages, lists [][]int32) {
 		}
 	}
 	walk(p.root)
+	seen := map[*pageNode]bool{}
+	for e := p.unused.Front(); e != nil; e = e.Next() {
+		n := e.Value.(*pageNode)
+		if n.unused != e || p.all[n.page].node != n || texts[n.page] > 0 || seen[n.parent] {
+			t.Fatalf("page %d is unused before page %d below it, or not unused", n.parent.page, n.page)
+		}
+		seen[n] = true
+	}
+	if len(seen) != want.Kept {
+		t.Fatalf("%d pages are unused; want %d", len(seen), want.Kept)
+	}
 	for id := 1; id < len(p.all); id++ {
 		if p.all[id].texts != texts[id] {
 			t.Fatalf("page %d has %d texts; want %d", id, p.all[id].texts, texts[id])
@@ -90,9 +101,7 @@ func TestPagesAllocated(t *testing.T) {
 		leave := func(k int) {
 			x := texts[k]
 			keep(x, len(x.seen)/rows, len(x.seen))
-			for _, id := range x.list {
-				p.drop(id)
-			}
+			p.dropAll(x.list)
 			texts = slices.Delete(texts, k, k+1)
 		}
 		shared := 0

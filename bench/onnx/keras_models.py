@@ -11,11 +11,12 @@ os.environ.update(
     KERAS_BACKEND="tensorflow", TF_CPP_MIN_LOG_LEVEL="3", CUDA_VISIBLE_DEVICES="", TF_ENABLE_ONEDNN_OPTS="0"
 )
 warnings.filterwarnings("ignore")
-import numpy as np, onnx, onnxruntime as ort
-from onnx import numpy_helper
+import numpy as np
 
 import keras
 from keras import layers as L
+
+from folders import export_each
 
 # tf2onnx leaves the function erfc of the exact one as it is, and ONNX has no such op.
 gelu = lambda x: keras.activations.gelu(x, approximate=True)
@@ -218,46 +219,25 @@ def inputs(session, k):
     return feed
 
 
-def write(d, session, k):
-    os.makedirs(d, exist_ok=True)
-    feed = inputs(session, k)
-    for i, (n, v) in enumerate(feed.items()):
-        open(os.path.join(d, f"input_{i}.pb"), "wb").write(numpy_helper.from_array(v, n).SerializeToString())
-    for i, v in enumerate(session.run(None, feed)):
-        open(os.path.join(d, f"output_{i}.pb"), "wb").write(numpy_helper.from_array(v).SerializeToString())
+def feeds(session):
+    """Returns inputs of one size, and of two others if an axis is open."""
+    open_axes = any(not isinstance(s, int) for x in session.get_inputs() for s in x.shape)
+    return [inputs(session, k) for k in range(3 if open_axes else 1)]
 
 
 def export(name, path):
+    keras.utils.set_random_seed(1)
+    keras.backend.clear_session()
     if name in M:
         m = M[name]()
         m._called = True  # export asks for a call, although a functional model needs none
         m.export(path, format="onnx", verbose=False)
-        return
-    import jax_models
-
-    jax_models.export(name, path)
+    else:
+        jax_models.export(name, path)
+    return feeds
 
 
 if __name__ == "__main__":
     import jax_models
 
-    out, names = sys.argv[1], sys.argv[2:] or list(M) + list(jax_models.M)
-    for name in names:
-        keras.utils.set_random_seed(1)
-        keras.backend.clear_session()
-        d = os.path.join(out, name)
-        os.makedirs(d, exist_ok=True)
-        path = os.path.join(d, "model.onnx")
-        try:
-            export(name, path)
-            session = ort.InferenceSession(path, providers=["CPUExecutionProvider"])
-            write(d, session, 0)
-            if any(not isinstance(s, int) for x in session.get_inputs() for s in x.shape):
-                for k in (1, 2):
-                    write(os.path.join(d, f"size{k}"), session, k)
-            open(os.path.join(d, "tolerance"), "w").write("largest 1e-4")
-            print("ok", name, flush=True)
-        except Exception as e:
-            if os.path.exists(path):
-                os.remove(path)
-            print("FAIL", name, type(e).__name__, str(e)[:300].replace("\n", " "), flush=True)
+    export_each(sys.argv[1], sys.argv[2:] or list(M) + list(jax_models.M), export)

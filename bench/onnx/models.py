@@ -9,11 +9,11 @@ stands for every architecture with both exporters.
 import inspect, os, sys, warnings
 
 warnings.filterwarnings("ignore")
-import numpy as np, torch, onnx, onnxruntime as ort
-from onnx import numpy_helper
+import numpy as np, torch
 import torchvision.models as tv
 
 import dense_models, image_models, layers, more, text_models, timm_models
+from folders import export_each
 from shared import both, b, hf, ids, image, llm, pix, seq2seq, small_image, speech, text
 
 
@@ -232,16 +232,7 @@ def other_size(args, axes, k):
     return tuple(out)
 
 
-def write(d, session, names, args):
-    os.makedirs(d, exist_ok=True)
-    feed = {n: a.numpy() for n, a in zip(names, args)}
-    for i, (n, v) in enumerate(feed.items()):
-        open(os.path.join(d, f"input_{i}.pb"), "wb").write(numpy_helper.from_array(v, n).SerializeToString())
-    for i, v in enumerate(session.run(None, feed)):
-        open(os.path.join(d, f"output_{i}.pb"), "wb").write(numpy_helper.from_array(v).SerializeToString())
-
-
-def export(m, args, axes, path, how):
+def write_model(m, args, axes, path, how):
     with torch.no_grad():
         if how != "dynamo":
             opset = int(how.removeprefix("opset") or 18)
@@ -265,27 +256,21 @@ def export(m, args, axes, path, how):
         )
 
 
-out, names = sys.argv[1], sys.argv[2:] or list(M)
+def export(name, path):
+    torch.manual_seed(1)
+    architecture, _, how = name.partition("-")
+    m, args, axes = M[architecture]()
+    write_model(m, args, axes, path, how)
+
+    def feeds(session):
+        names = [x.name for x in session.get_inputs()]
+        sizes = [args] + [other_size(args, axes, k) for k in (1, 2) if any(axes.values())]
+        return [{n: a.numpy() for n, a in zip(names, x)} for x in sizes]
+
+    return feeds
+
+
+names = sys.argv[2:] or list(M)
 if names == ["all"]:
     names = list(M) + [n + "-dynamo" for n in M]
-for name in names:
-    torch.manual_seed(1)
-    d = os.path.join(out, name)
-    os.makedirs(d, exist_ok=True)
-    path = os.path.join(d, "model.onnx")
-    try:
-        architecture, _, how = name.partition("-")
-        m, args, axes = M[architecture]()
-        export(m, args, axes, path, how)
-        s = ort.InferenceSession(path, providers=["CPUExecutionProvider"])
-        inputs = [i.name for i in s.get_inputs()]
-        write(d, s, inputs, args)
-        for k in (1, 2):
-            if any(axes.values()):
-                write(os.path.join(d, f"size{k}"), s, inputs, other_size(args, axes, k))
-        open(os.path.join(d, "tolerance"), "w").write("largest 1e-4")
-        print("ok", name, flush=True)
-    except Exception as e:
-        if os.path.exists(path):
-            os.remove(path)
-        print("FAIL", name, type(e).__name__, str(e)[:300].replace("\n", " "), flush=True)
+export_each(sys.argv[1], names, export)

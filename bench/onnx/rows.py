@@ -2,9 +2,9 @@
 
     python bench/onnx/rows.py models/onnx/testdata
 
-writes dynamic_rows (ops along an axis of which the data decide how many rows are used), dynamic_parts (Slice and Split
-at positions that the data decide), dynamic_loops (Loop whose number of iterations is a size), dynamic_branches (If) and
-dynamic_expanded (GatherElements and ScatterElements with an index for each row).
+writes dynamic_rows (ops along an axis whose number of used rows depends on the data), dynamic_parts (Slice and Split
+at positions that depend on the data), dynamic_loops (Loop whose number of iterations is a size), dynamic_branches (If)
+and dynamic_expanded (GatherElements and ScatterElements with an index for each row).
 """
 
 import os, sys

@@ -166,7 +166,7 @@ func compileCommand() *cli.Command {
 				for _, name := range []string{"output", "fallback", "stages", "precision", "dump", "stop-after",
 					"report"} {
 					if f.gaps && fs.Lookup(name).Changed {
-						return cli.Usagef("--"+name, "does not go with --gaps, which compiles nothing")
+						return cli.Usagef("--"+name, "cannot be combined with --gaps, which compiles nothing")
 					}
 				}
 				for _, name := range []string{"batch", "cache", "context", "lora", "stages", "train-batch",

@@ -67,7 +67,7 @@ func (s *session) chooseAuto(ctx context.Context, reg *registry, o rlx.Options) 
 			WithHint("rlxrun doctor says more")
 	}
 	if f.strict && slices.ContainsFunc(all, func(c *candidate) bool { return c.why != "" }) {
-		return nil, "", diag.New(code.Device, "--strict", "allows no other backend in place of one: %s",
+		return nil, "", diag.New(code.Device, "--strict", "forbids replacing a backend that cannot be used: %s",
 			unusable(all)).WithHint("choose one with --backend %s", best.Name)
 	}
 	return best, best.reason(all), nil
@@ -188,12 +188,21 @@ func (c *candidate) reason(all []*candidate) string {
 		case o.why != "":
 			parts = append(parts, o.Name+" "+o.why)
 		case o.ms > 0 && c.ms > 0:
-			parts = append(parts, fmt.Sprintf("rlxrun bench measured %.3g ms, and %.3g ms on %s", c.ms, o.ms, o.Name))
+			parts = append(parts, fmt.Sprintf("rlxrun bench measured %s, and %s on %s", milliseconds(c.ms),
+				milliseconds(o.ms), o.Name))
 		default:
 			parts = append(parts, o.Name+" was not compared: rlxrun bench measures and remembers")
 		}
 	}
 	return strings.Join(parts, "; ")
+}
+
+// milliseconds formats a time with three digits, or with all before the point if there are more.
+func milliseconds(ms float64) string {
+	if ms >= 1000 {
+		return fmt.Sprintf("%.0f ms", ms)
+	}
+	return fmt.Sprintf("%.3g ms", ms)
 }
 
 func unusable(all []*candidate) string {

@@ -33,6 +33,17 @@ func TestCompareCandidates(t *testing.T) {
 	}
 }
 
+// TestReason checks how the times of backends are printed.
+func TestReason(t *testing.T) {
+	c := func(name string, ms float64) *candidate {
+		return &candidate{found: found{Backend: rlx.Backend{Name: name}}, ms: ms}
+	}
+	all := []*candidate{c("wgpu", 0.12345), c("cpu", 1297.4)}
+	if got, want := all[0].reason(all), "rlxrun bench measured 0.123 ms, and 1297 ms on cpu"; got != want {
+		t.Errorf("%s; want %s", got, want)
+	}
+}
+
 // TestRememberedSpeeds checks that only times of the same method on all backends are compared, and that those of
 // another version of a backend are forgotten.
 func TestRememberedSpeeds(t *testing.T) {

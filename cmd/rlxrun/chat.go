@@ -57,7 +57,7 @@ also come from a file or pipe; answers are then all that is printed to standard 
 				case f.tokens < 1:
 					return cli.Usagef("-n", "%d tokens; allowed are 1 and more", f.tokens)
 				case f.grammar.schema == "-" || f.grammar.grammar == "-":
-					return cli.Usagef("--json-schema", "and --grammar cannot be stdin, which has the messages")
+					return cli.Usagef("--json-schema, --grammar", "cannot be stdin, which has the messages; name a file")
 				}
 				if err := f.grammar.settle(); err != nil {
 					return err

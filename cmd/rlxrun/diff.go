@@ -102,7 +102,7 @@ func (f *diffFlags) settle(fs *cli.FlagSet, args []string) (other string, err er
 	}
 	if f.against == theReference && (len(args) == 2 || f.precision != "" || f.device != "") {
 		return "",
-			cli.Usagef("--against reference", "takes no OTHER, --against-device or --against-precision: it has none")
+			cli.Usagef("--against reference", "has no other file, device or precision; leave out OTHER, --against-device and --against-precision")
 	}
 	if f.run.random == "" {
 		f.run.random = "1"

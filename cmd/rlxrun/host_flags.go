@@ -155,7 +155,7 @@ func (f *hostFlags) describing(env *cli.Env) rlx.Options {
 // chooseSeveral selects the backend, and the devices of --devices. Each may name the backend before a colon.
 func (f *hostFlags) chooseSeveral(r *registry) (b found, ids []string, err error) {
 	if f.device != "" {
-		return found{}, nil, cli.Usagef("--devices", "does not go with --device")
+		return found{}, nil, cli.Usagef("--devices", "cannot be combined with --device")
 	}
 	for i, text := range f.devices {
 		x, id, err := (&hostFlags{backend: f.backend, device: text}).choose(r)

@@ -57,7 +57,7 @@ var stdinFlags = []string{"image", "prompt", "prompt-file", "prompts-file", "jso
 func (f *receiptFlags) begin(ctx context.Context, s *session, j job, sinks []sink) error {
 	switch {
 	case f.path == "" && f.key != "":
-		return cli.Usagef("--receipt-key", "is for --receipt")
+		return cli.Usagef("--receipt-key", "requires --receipt FILE")
 	case f.path == "":
 		return nil
 	case f.path == "-":

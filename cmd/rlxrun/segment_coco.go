@@ -17,7 +17,7 @@ var cocoOffer = offer{name: "coco", about: "the masks as annotations of COCO (JS
 
 func checkCOCO(form string) error {
 	if form != coco.RLE && form != coco.Counts && form != coco.Polygons {
-		return cli.Usagef("--coco "+form, "allowed are %s, %s and %s", coco.RLE, coco.Counts, coco.Polygons)
+		return cli.Usagef("--coco "+form, "is unknown; allowed are %s, %s and %s", coco.RLE, coco.Counts, coco.Polygons)
 	}
 	return nil
 }

@@ -146,7 +146,7 @@ func checkEverything(o segment.EverythingOptions) error {
 		}
 	}
 	if o.Side == 0 {
-		return diag.New(code.MaskPrompt, "--grid", "the grid has 0 points in each direction; allowed are 1 to 128")
+		return diag.New(code.MaskPrompt, "--grid", "is 0; allowed are 1 to 128")
 	}
 	return maskfiles.Explicit(o).Check()
 }

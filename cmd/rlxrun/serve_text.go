@@ -93,7 +93,7 @@ func (f *apiFlags) settle(all *serveFlags) error {
 	case f.waiting < 0 || f.waiting > 1<<20:
 		return cli.Usagef("--queue", "is %d; allowed are 0 to %d", f.waiting, 1<<20)
 	case (f.cert == "") != (f.certKey == ""):
-		return cli.Usagef("--tls-cert", "and --tls-key go together")
+		return cli.Usagef("--tls-cert", "needs --tls-key, and --tls-key needs --tls-cert; one of them is missing")
 	case f.listen != "" && all.port != 0:
 		return cli.Usagef("--port", "cannot be combined with --listen, which has a port")
 	}

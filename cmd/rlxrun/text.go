@@ -109,7 +109,7 @@ func (f *textFlags) settle() error {
 	}
 	if slices.Contains(f.images.values.Values, "-") &&
 		(slices.Contains(f.prompt.Values, "-") || slices.Contains(f.file.Values, "-")) {
-		return cli.Usagef("--image", "and the prompt cannot both be stdin")
+		return cli.Usagef("--image", "cannot be stdin, which has the prompt; name a file")
 	}
 	if f.several() && f.images.path != "" {
 		return cli.Usagef("--image", "cannot be combined with several prompts")

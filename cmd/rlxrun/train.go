@@ -152,7 +152,7 @@ func (f *trainFlags) settle() error {
 			continue
 		}
 		if given != "" {
-			return cli.Usagef("--"+k.names()[0], "does not go with --%s", given)
+			return cli.Usagef("--"+k.names()[0], "cannot be combined with --%s", given)
 		}
 		given = k.names()[0]
 		if err := k.settle(); err != nil {

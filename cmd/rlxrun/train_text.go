@@ -37,7 +37,7 @@ func (k *trainText) settle() error {
 	case k.text == "":
 		return cli.Usagef("--text", "is missing").WithHint("for example --text corpus.txt")
 	case k.adapter != "" && k.scratch:
-		return cli.Usagef("--from-scratch", "does not go with --adapter")
+		return cli.Usagef("--from-scratch", "cannot be combined with --adapter")
 	case k.text == "-" && k.eval == "-":
 		return cli.Usagef("--eval", "stdin has the text to train on already")
 	}

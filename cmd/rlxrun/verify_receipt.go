@@ -413,7 +413,7 @@ func nearPictures(ctx context.Context, was, is string) (string, error) {
 		return "", err
 	}
 	if a.Bounds() != b.Bounds() {
-		return "", fmt.Errorf("one is %v, the other %v", a.Bounds().Size(), b.Bounds().Size())
+		return "", fmt.Errorf("the sizes are %v and %v; want the same", a.Bounds().Size(), b.Bounds().Size())
 	}
 	equal, both, either, mask := 0, 0, 0, true
 	r := a.Bounds()

@@ -160,8 +160,8 @@ type Run struct {
 	// Progress, if not nil, is called with the index of each step before it runs, and with the number of steps at the
 	// end.
 	Progress func(step int)
-	// Ready, if not nil, may be called during the run with the index of an output and a number of bytes: so many bytes
-	// of the output, from its beginning, are in IO, and the run does not write them again. The number only grows.
+	// Ready, if not nil, may be called during the run with the index of an output and a number of bytes: that many
+	// bytes at the beginning of the output are in IO, and the run does not write them again. The number only grows.
 	Ready func(output int, bytes int64)
 }
 

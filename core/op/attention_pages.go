@@ -8,7 +8,7 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 )
 
-// InPages makes g the geometry of an attention with the operand pages, which has so many for each batch element.
+// InPages makes g the geometry of an attention with the operand pages. pages is its number of pages per batch element.
 func (g *AttentionGeometry) InPages(a AttentionAttrs, pages int) {
 	g.Page = g.Sk
 	g.Sk *= pages
@@ -17,8 +17,8 @@ func (g *AttentionGeometry) InPages(a AttentionAttrs, pages int) {
 	}
 }
 
-// CheckPages checks the values of the operand pages, so many for each batch element, against the number of batch
-// elements of k.
+// CheckPages checks the values of the operand pages. each is the number of pages per batch element, and have the number
+// of pages of k.
 func CheckPages[T int32 | int64](pages []T, each, have int) error {
 	for i, p := range pages {
 		if p < 0 || int64(p) >= int64(have) {

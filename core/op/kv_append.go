@@ -144,7 +144,7 @@ func CheckAppend[T int32 | int64](pos []T, n, have, axis int) error {
 	return nil
 }
 
-// CheckSequences checks the sequences of a state with so many to which rows are written.
+// CheckSequences checks the numbers of the sequences to which rows are written. have is the number that the state has.
 func CheckSequences[T int32 | int64](sequences []T, have int) error {
 	for i, s := range sequences {
 		if s < 0 || int64(s) >= int64(have) {

@@ -230,7 +230,7 @@ var _ = ir.Lower(RoiAlignDef, func(g *ir.Graph, n *ir.Node, in []*ir.Node) *ir.N
 	return Cast(Transpose(y, 0, 3, 1, 2), n.Type.DType)
 })
 
-// taps returns the two elements of each sample along an axis of so many elements, as floats, and their weights:
+// taps returns the two elements of each sample along an axis of size elements, as floats, and their weights:
 // [R, samples].
 func (a RoiAlignAttrs) taps(boxes *ir.Node, axis int, size *ir.Node) (at, weight [2]*ir.Node) {
 	num := func(v float64) *ir.Node { return number(v, boxes) }

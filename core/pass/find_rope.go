@@ -361,7 +361,7 @@ func isProduct(n, a, b *ir.Node) bool {
 	return n.In[0] == a && n.In[1] == b || n.In[0] == b && n.In[1] == a
 }
 
-// partialRope makes one rope of heads of which only the first elements turn:
+// partialRope makes one rope where only the first elements of each head turn:
 //
 //	a = narrow x {axis=3, len=R}
 //	b = narrow x {axis=3, start=R, len=D-R}

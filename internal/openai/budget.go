@@ -22,7 +22,8 @@ func (e *tokensError) seconds() int { return max(1, int(math.Ceil(e.wait.Seconds
 
 // Tokens bound the tokens of each client: those of prompts that are computed, and those that are generated. A client
 // that has used nothing for a minute has the tokens of a whole minute, and they come back evenly. A text that has begun
-// ends, so a client may get into debt by it; the next one waits until the debt is paid. Several engines may share one.
+// may end, so a client may overdraw; its next text waits until the tokens have come back. Several engines may share
+// one.
 type Tokens struct {
 	perMinute float64
 	now       func() time.Time // with a monotonic clock
@@ -37,7 +38,7 @@ type account struct {
 	at   time.Time
 }
 
-// NewTokens returns a budget of so many tokens a minute for each client.
+// NewTokens returns a budget of perMinute tokens a minute for each client.
 func NewTokens(perMinute int) *Tokens {
 	return &Tokens{perMinute: float64(perMinute), now: time.Now, clients: map[string]*account{}}
 }
@@ -83,7 +84,7 @@ func (t *Tokens) fill(a *account) {
 	a.at = now
 }
 
-// forget drops clients that have all of their tokens again, so that those that come once do not stay in memory.
+// forget drops clients that have all of their tokens again, so clients that came once do not stay in memory.
 func (t *Tokens) forget() {
 	for name, a := range t.clients {
 		if t.fill(a); a.left == t.perMinute {

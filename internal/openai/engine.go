@@ -14,21 +14,22 @@ import (
 // Limits bound what an engine does at a time.
 type Limits struct {
 	// Parallel bounds the texts in progress. 0 means as many as share a run, or 4 if the model was compiled for one
-	// sequence: each of these, and of as many that are kept, has a state of rlx.Model.StateSize.
+	// sequence. In the second case each text in progress has a state of rlx.Model.StateSize, and up to Parallel states
+	// of texts that have ended are kept.
 	Parallel  int
 	Waiting   int     // requests that wait for others; more are refused
 	PerClient int     // texts of one client, in progress or waiting; 0 means any number
 	Budget    int     // see text.Batch.Budget; 0 means its default
 	Alike     bool    // see text.Batch.Alike
 	Tokens    *Tokens // of each client; nil means any number
-	// Label is the model's name in the numbers for Prometheus, if those of several models are told together.
+	// Label is the model's name in the metrics, if the server has several models.
 	Label string
 }
 
 // turnsParallel is the default of Limits.Parallel for models that were compiled for one sequence.
 const turnsParallel = 4
 
-// maxTries bounds how often a text is begun, if the backend is lost before anything was sent.
+// maxTries bounds how often a text is started, if the backend is lost before anything was sent.
 const maxTries = 4
 
 // An Engine continues texts, several at a time. They share runs if the model was compiled for several sequences, and
@@ -60,8 +61,10 @@ func NewEngine(m *rlx.Model, open func(context.Context) (*rlx.Session, error), l
 	}
 	e := &Engine{open: open, uses: map[*rlx.Session]int{}}
 	if facts.Sequences > 1 {
-		x := &together{engine: e, paged: facts.Pages > 0}
-		x.pages.Store(&text.PageStats{Pages: facts.Pages})
+		x := &together{engine: e}
+		if facts.Pages > 0 {
+			x.pages.Store(&text.PageStats{Pages: facts.Pages})
+		}
 		e.way = x
 		if l.Parallel == 0 || l.Parallel > facts.Sequences {
 			l.Parallel = facts.Sequences
@@ -126,18 +129,18 @@ func (e *Engine) use(ctx context.Context) (s *rlx.Session, done func(), err erro
 	}, nil
 }
 
-// A Client is who sends a request.
+// A Client is the sender of a request.
 type Client struct {
 	Name string
-	// Begun tells that the request has texts in progress already. More of them wait, but are not refused.
+	// Begun says that the request already has texts in progress. Its other texts may wait, but are not refused.
 	Begun bool
 	// Entered, if not nil, is called when the text has a place or waits for one.
 	Entered func()
 }
 
-// Generate continues a prompt for a client. It waits while as many texts are in progress as may be. If the backend is
-// lost before o.Each was called, it is started again and the text is begun anew; without Each, nothing counts as sent.
-// Errors match ErrBusy, ErrClient or ErrTokens, or are those of text.Generator.Generate; a full context is none.
+// Generate continues a prompt for a client. It waits if Limits.Parallel texts are in progress. If the backend is lost
+// before o.Each was called, or if Each is nil, Generate restarts the backend and the text. Errors match ErrBusy,
+// ErrClient or ErrTokens, or are those of text.Generator.Generate. A full context is not an error.
 func (e *Engine) Generate(ctx context.Context, client Client, prompt []int, o text.Options) (*text.Result, error) {
 	began := time.Now()
 	ctx, span := api.Span(ctx, "text")

@@ -22,7 +22,7 @@ const anyObject = `{"type": "object"}`
 // maxGrammars bounds the grammars that are kept. Each may need some MB.
 const maxGrammars = 8
 
-// grammars keeps what requests have asked for, since the next request of a client often asks for the same.
+// grammars caches the grammars of requests, because the next request of a client often has the same one.
 type grammars struct {
 	mu   sync.Mutex
 	kept map[string]*text.Grammar
@@ -92,7 +92,7 @@ func (s *Server) grammar(c *common) (*text.Grammar, error) {
 	return s.grammars.schema("response_format", f.Schema.Schema)
 }
 
-// A choiceOfTool is whether the model must call a tool, and which.
+// A choiceOfTool says whether the model must call a tool, and which one.
 type choiceOfTool struct {
 	none, required bool
 	name           string // if it must be this one

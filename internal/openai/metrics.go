@@ -10,7 +10,7 @@ import (
 	"github.com/rlx-go/rlx/text"
 )
 
-// metrics are the numbers of an engine, which GET /metrics tells.
+// metrics are the numbers of an engine, which GET /metrics returns.
 type metrics struct {
 	registry *prometheus.Registry
 
@@ -57,7 +57,7 @@ func newMetrics(e *Engine) *metrics {
 	m.cached = counter("cached_tokens_total", "Tokens of prompts that were not computed again.")
 	m.generated = counter("generated_tokens_total", "Tokens that were generated.")
 	m.lost = counter("backend_lost_total", "Times that the backend was lost and started again.")
-	m.repeated = counter("repeated_total", "Texts that were begun anew because the backend was lost.")
+	m.repeated = counter("repeated_total", "Texts that were started again because the backend was lost.")
 	m.queue = histogram("queue_seconds", "Time that texts waited for a place.", seconds)
 	m.first = histogram("first_token_seconds", "Time from a request to its first token.", seconds)
 	m.whole = histogram("text_seconds", "Time from a request to the end of its text.", seconds)
@@ -71,7 +71,7 @@ func newMetrics(e *Engine) *metrics {
 		_, n := e.places.counts()
 		return float64(n)
 	})
-	if x, ok := e.way.(*together); ok && x.paged {
+	if x, ok := e.way.(*together); ok && x.pages.Load() != nil {
 		for _, g := range []struct {
 			name, help string
 			of         func(text.PageStats) int

@@ -1,7 +1,7 @@
 // Package openai serves a language model over the HTTP API of OpenAI, which many programs speak: chat completions,
-// completions, embeddings and models (https://platform.openai.com/docs/api-reference). Answers may be streamed. What
-// the server cannot do, such as audio, is refused with status 400 and the name of the parameter; parameters that the
-// API does not have are ignored, as other servers do.
+// completions, embeddings and models (https://platform.openai.com/docs/api-reference). Answers may be streamed. A
+// parameter that the server does not support, such as audio, is refused with status 400 and its name. Parameters that
+// the API does not have are ignored, as by other servers.
 package openai
 
 import (
@@ -34,7 +34,7 @@ type Server struct {
 	uses     *api.Uses
 }
 
-// A record is what the log tells about a request.
+// A record is what the log says about a request.
 type record struct {
 	*api.Record
 	usage

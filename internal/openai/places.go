@@ -8,9 +8,9 @@ import (
 )
 
 var (
-	// ErrBusy reports that as many requests wait as may.
+	// ErrBusy reports that the queue is full.
 	ErrBusy = errors.New("the server is busy; try again later")
-	// ErrClient reports that a client has as many requests in progress as it may.
+	// ErrClient reports that a client has reached Limits.PerClient.
 	ErrClient = errors.New("this client has as many texts in progress or waiting as it may; try again later")
 
 	errDraining = errors.New("the server is ending")

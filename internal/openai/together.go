@@ -12,8 +12,8 @@ import (
 )
 
 // together continues the texts of a model that was compiled for several sequences: all share every run. One goroutine
-// makes the runs while there are texts. Texts are given to their clients by other goroutines, so a slow client keeps
-// nobody waiting.
+// makes the runs while there are texts. Other goroutines pass the texts to their clients, so a slow client does not
+// delay others.
 type together struct {
 	engine *Engine
 
@@ -21,8 +21,7 @@ type together struct {
 	joining []*member
 	running bool
 
-	paged bool // the model's state is in pages
-	pages atomic.Pointer[text.PageStats]
+	pages atomic.Pointer[text.PageStats] // nil if the model's state is not in pages
 
 	batch *text.Batch // of the goroutine that makes the runs
 	of    *rlx.Session
@@ -201,6 +200,9 @@ func (t *together) step(members, joining []*member) error {
 
 // count notes the numbers of pages for the metrics.
 func (t *together) count() {
+	if t.pages.Load() == nil {
+		return
+	}
 	s := t.batch.Pages()
 	t.pages.Store(&s)
 }

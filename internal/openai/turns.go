@@ -56,7 +56,7 @@ func (e *turns) take(ctx context.Context, s *rlx.Session, prompt text.Prompt) (g
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.of != s {
-		e.of, e.kept = s, nil // those of a session that was lost are lost, too
+		e.of, e.kept = s, nil // the states of a lost session are lost
 	}
 	best, length := -1, 0
 	for i, g := range e.kept {

@@ -107,7 +107,7 @@ func (n *node) maskOf(sk ir.Dim, i int) *ir.Node {
 		return m
 	}
 	if !have.IsStatic() || !sk.IsStatic() {
-		n.fail("the mask has %v keys of %v; want as many", have, sk)
+		n.fail("the mask is for %v keys, and there are %v; want the same number", have, sk)
 	}
 	before, after := make([]int, last+1), make([]int, last+1)
 	after[last] = int(sk.Const - have.Const)

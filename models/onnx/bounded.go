@@ -9,8 +9,8 @@ import (
 	"github.com/rlx-go/rlx/core/op"
 )
 
-// bound says that an axis of a value is partial: only its first rows are used, and the data decide how many. count is
-// their number, i64[]. The other rows have no meaning.
+// bound says that an axis of a value is partial: only its first rows are used, and how many depends on the data. count
+// is their number, i64[]. The other rows have no meaning.
 type bound struct {
 	axis  int
 	count *ir.Node
@@ -37,7 +37,7 @@ var elementwise = strings.Fields(`Abs Acos Acosh Add And Asin Asinh Atan Atanh B
 
 func isElementwise(name string) bool { return slices.Contains(elementwise, name) }
 
-// takesRows has ops that take a number of rows that the data decide in a shape or as the end of a slice.
+// takesRows has ops that take a number of rows that depends on the data, in a shape or as the end of a slice.
 var takesRows = strings.Fields("ConstantOfShape Expand Reshape Slice")
 
 // boundOf returns the bound of the results of a node that reads values with bounds, or nil if it reads no such values.
@@ -78,8 +78,8 @@ func (n *node) boundOf() func(out *ir.Node) *bound {
 			return func(*ir.Node) *bound { return &bound{axis, b.count} }
 		}
 	}
-	n.fail("reads %q, where the data decide how many rows on axis %d are used, in a way that its result may depend on "+
-		"the others; allowed are elementwise ops, norms of other axes, products, reductions, Softmax, CumSum, Concat, Gather, "+
+	n.fail("reads all of axis %[2]d of %[1]q, whose number of used rows depends on the data; the unused rows could change "+
+		"the result. Allowed are elementwise ops, norms of other axes, products, reductions, Softmax, CumSum, Concat, Gather, "+
 		"GatherND, ScatterND, Slice, Split, Transpose, and Reshape, Squeeze and Unsqueeze of other axes", n.in[i].name, b.axis)
 	return nil
 }
@@ -101,7 +101,7 @@ func (n *node) sizedBound() func(out *ir.Node) *bound {
 		case name == "Slice" && i == 2:
 			return n.slicedBound(nil)
 		default:
-			n.fail("input %d (%s) depends on how many rows the data decide to use; that is not supported here", i, v.name)
+			n.fail("input %d (%s) is computed from a number of rows that depends on the data; that is not supported here", i, v.name)
 		}
 	}
 	return nil
@@ -119,12 +119,12 @@ func (n *node) expandedBound(b *bound) func(out *ir.Node) *bound {
 	case rows == nil:
 		at, rows = b.axis-rank+size, b.count
 		if list := n.dims(1); at >= 0 && !list[at].Is(1) {
-			n.fail("expands axis %d of %q, where the data decide how many rows are used, to %v", b.axis, n.in[0].name,
+			n.fail("expands axis %d of %q, whose number of used rows depends on the data, to %v", b.axis, n.in[0].name,
 				list[at])
 		}
 	case rows != b.count || at-size != b.axis-rank:
-		n.fail("expands %q, where the data decide how many rows on axis %d are used, to another number of rows",
-			n.in[0].name, b.axis)
+		n.fail("expands axis %d of %q, whose number of used rows depends on the data, to another number of rows",
+			b.axis, n.in[0].name)
 	}
 	from := at - size
 	return func(out *ir.Node) *bound { return &bound{out.Type.Rank() + from, rows} }
@@ -149,8 +149,9 @@ func (n *node) productAxis(i, axis int) int {
 	return 0
 }
 
-// scattered scatters rows of updates to rows of x. If the data decide how many rows of the indices are used, the others
-// go to a row after the last one, which is dropped. used is the shape of the indices whose elements are the rows.
+// scattered scatters rows of updates to rows of x. If the number of used rows of the indices depends on the data, the
+// others go to a row after the last one, which is dropped. used is the shape of the indices whose elements are the
+// rows.
 func (n *node) scattered(x, at, updates *ir.Node, used ir.Shape) *ir.Node {
 	how := n.str("reduction", "none")
 	b := n.in[1].bound
@@ -274,14 +275,14 @@ func (n *node) slicedBound(b *bound) func(*ir.Node) *bound {
 		ends := rows != nil && i == at // with a number of rows
 		if b != nil && c.axis != b.axis || b == nil && !ends {
 			if ends {
-				n.fail("cuts axis %d of %q at a number of rows that the data decide, and axis %d has another", c.axis,
+				n.fail("cuts axis %d of %q at a number of rows that depends on the data, and axis %d has another such number", c.axis,
 					n.in[0].name, b.axis)
 			}
 			continue
 		}
 		start, _ := n.bounds(c, n.typeOf(0).Shape[c.axis])
 		if !start.Is(0) || c.step != 1 || !ends && (!c.end.IsStatic() || c.end.Const < 0) {
-			n.fail("cuts axis %d of %q, where the data decide how many rows are used; allowed is a slice from 0 to a "+
+			n.fail("cuts axis %d of %q, whose number of used rows depends on the data; allowed is a slice from 0 to a "+
 				"number that is known and not negative", c.axis, n.in[0].name)
 		}
 		return func(out *ir.Node) *bound {
@@ -313,7 +314,7 @@ func (n *node) reshapedBound(b bound, from, to ir.Shape) *bound {
 			return &bound{axis, op.Mul(b.count, n.sizeNode(inner, b.count.Type.DType))}
 		}
 	}
-	n.fail("reshapes %v, where the data decide how many rows on axis %d are used, to %v; want that axis to stay, or to be "+
-		"joined with all after it", from, b.axis, to)
+	n.fail("reshapes axis %d of %v, whose number of used rows depends on the data, to %v; want that axis to stay, or to be "+
+		"joined with all after it", b.axis, from, to)
 	return nil
 }

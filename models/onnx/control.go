@@ -146,7 +146,7 @@ func ifOp(n *node) []*value {
 	then, thenIn := n.body(n.graph("then_branch"), nil)
 	other, otherIn := n.body(n.graph("else_branch"), nil)
 	if len(then.Outputs) != len(other.Outputs) {
-		n.fail("its branches have %d and %d outputs; want as many", len(then.Outputs), len(other.Outputs))
+		n.fail("its branches have %d and %d outputs; want the same number", len(then.Outputs), len(other.Outputs))
 	}
 	var out []*value
 	captures := append(slices.Clone(thenIn), otherIn...)
@@ -177,7 +177,7 @@ func (n *node) body(g *onnxpb.GraphProto, inputs func(inner *ir.Graph) []*value)
 		captured = append(captured, v)
 		return op.Input(inner, fmt.Sprint("capture", len(captured), "_", symbolic(v.name, "x")), v.typ)
 	}
-	count := func(rows *ir.Node) *ir.Node { // a number of rows that the data decide
+	count := func(rows *ir.Node) *ir.Node { // a number of rows that depends on the data
 		if rows != nil && rows.Graph != inner && counts[rows] == nil {
 			counts[rows] = input(&value{name: "rows", typ: rows.Type, node: rows})
 		}
@@ -226,7 +226,8 @@ func (n *node) body(g *onnxpb.GraphProto, inputs func(inner *ir.Graph) []*value)
 				n.fail("output %q of its graph is not computed", o.GetName())
 			}
 			if v.bound != nil {
-				n.fail("output %q of its graph has a number of rows that the data decide", o.GetName())
+				n.fail("output %q of its graph has a number of rows that depends on the data; that is not supported here",
+					o.GetName())
 			}
 			inner.Return("out"+symbolic(o.GetName(), "x")+string(rune('a'+i%26)), b.at(v))
 		}
@@ -314,7 +315,7 @@ func scanOp(n *node) []*value {
 	out := slices.Clone(state)
 	for k, r := range rows {
 		if len(r) == 0 {
-			n.fail("has no slices")
+			n.fail("makes no iteration, but has an output of one slice per iteration; want at least one iteration")
 		}
 		if dirOut[k] != 0 {
 			slices.Reverse(r)
@@ -328,7 +329,7 @@ func scanOp(n *node) []*value {
 func (n *node) perSlice(name string, count int) []int {
 	l, ok := n.list(name)
 	if count < 0 {
-		n.fail("its graph has %d outputs fewer than states", -count)
+		n.fail("its graph has %d outputs too few; want one for each state", -count)
 	}
 	if !ok || len(l) == 0 {
 		return make([]int, count)

@@ -9,7 +9,7 @@ import (
 	"github.com/rlx-go/rlx/core/op"
 )
 
-// layouts have the channels before the spatial axes, of which there are one to three.
+// layouts have the channels before the spatial axes, by the number of these: one to three.
 var layouts = []string{"", "ncw", "nchw", "ncdhw"}
 
 // window is the geometry of a convolution or pool.

@@ -13,7 +13,7 @@ import (
 var testPanics bool
 
 // recovered ends the import after a panic in a conversion. Nodes are checked before they are converted, so a panic is a
-// bug of ours; to whoever imports a model it is an error about the node.
+// bug of this package. The user gets an error about the node.
 func (n *node) recovered() {
 	switch r := recover().(type) {
 	case nil:

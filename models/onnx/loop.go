@@ -52,7 +52,7 @@ func (n *node) unrolled(g *onnxpb.GraphProto, trip int, running *ir.Node, state 
 	conditional := running != nil
 	for i := 0; trip < 0 || i < trip; i++ {
 		if trip < 0 && i >= maxNodes {
-			n.fail("does not end")
+			n.fail("has not ended after %d iterations, the limit", maxNodes)
 		}
 		it := tensor.NewArray(dtype.I64)
 		it.Ints[0] = int64(i)
@@ -61,7 +61,8 @@ func (n *node) unrolled(g *onnxpb.GraphProto, trip int, running *ir.Node, state 
 		out := n.inline(g, append([]*value{made(it), made(yes)}, state...))
 		for k, v := range out {
 			if v.bound != nil && (running != nil || k > len(state)) {
-				n.fail("output %q of its graph has a number of rows that the data decide", v.name)
+				n.fail("output %q of its graph has a number of rows that depends on the data; that is not supported here",
+					v.name)
 			}
 		}
 		now := number(1, ran)
@@ -116,9 +117,9 @@ func (n *node) unrolled(g *onnxpb.GraphProto, trip int, running *ir.Node, state 
 	return out
 }
 
-// openLoop converts a Loop whose number of iterations is a size, or a number of rows that the data decide. The program
-// has a loop of the largest number. Iterations after the end repeat the last one that ran, with the same values. So
-// they cannot fail where it did not, for example by an index out of range.
+// openLoop converts a Loop whose number of iterations is a size, or a number of rows that depends on the data. The
+// program has a loop of the largest number. Iterations after the end repeat the last one that ran, with the same
+// values. So they cannot fail where it did not, for example by an index out of range.
 //
 //	trip = B = 1..8     loop of 8, which carries t, run, the last iteration, and the state before and after it
 //	x = f(t, x)   ->    runs   = run and t < B
@@ -132,7 +133,8 @@ func (n *node) openLoop(g *onnxpb.GraphProto, trip elem, state []*value) []*valu
 	}
 	for i, v := range state {
 		if v == nil || v.bound != nil {
-			n.fail("input %d is missing, or the data decide how many rows of it are used", 2+i)
+			n.fail("input %d is missing, or its number of rows depends on the data; that is not supported in a Loop whose "+
+				"number of iterations is an open size", 2+i)
 		}
 	}
 	states := len(state)

@@ -132,7 +132,7 @@ func linearClassifier(n *node) []*value {
 	switch {
 	case outputs == len(labels):
 	case outputs != 1 || len(labels) != 2:
-		n.fail("has %d labels and %d scores; want as many", len(labels), outputs)
+		n.fail("has %d labels and %d scores; want the same number, or 2 labels and 1 score", len(labels), outputs)
 	case how == "NONE":
 		scores = op.Concat(1, op.Sub(number(1, y), y), y)
 	case how != "LOGISTIC":

@@ -107,7 +107,7 @@ func (n *node) dims(i int) []ir.Dim {
 			n.fail("input %d (%s) has a fraction; want integers", i, n.in[i].name)
 		}
 		if e.rows != nil && !slices.Contains(takesRows, n.p.GetOpType()) {
-			n.fail("input %d (%s) depends on how many rows the data decide to use; that is not supported here", i,
+			n.fail("input %d (%s) is computed from a number of rows that depends on the data; that is not supported here", i,
 				n.in[i].name)
 		}
 		out[k] = e.num

@@ -2,8 +2,9 @@
 // one function, and each family of ops has a file.
 //
 // Exporters compute sizes with Shape, Gather, Concat and arithmetic. The import evaluates these nodes, with symbols for
-// open sizes, so a model with open sizes becomes one program (symbolic.go). If the data decide how many rows a value
-// has, the value has the largest number of rows, and the import keeps track of how many are used (bounded.go, rows.go).
+// open sizes, so a model with open sizes becomes one program (symbolic.go). If the number of rows of a value depends on
+// the data, the value has the largest number of rows, and the import keeps track of how many are used (bounded.go,
+// rows.go).
 //
 // It imports core/op, core/hir, core/interp and below, and models/arch for the result; compile uses it.
 package onnx

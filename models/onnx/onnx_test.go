@@ -244,7 +244,7 @@ func bounded(starts, ends []int64) *onnxpb.ModelProto {
 	return m
 }
 
-// TestBounded checks nodes that read a result whose number of rows the data decide.
+// TestBounded checks nodes that read a result whose number of rows depends on the data.
 func TestBounded(t *testing.T) {
 	for _, c := range []struct {
 		start, end, rows int64 // rows of the result, used or not
@@ -274,7 +274,7 @@ func TestBounded(t *testing.T) {
 	}
 }
 
-// TestRowsMatch checks that a run ends with an error if the data decide on more or fewer rows than the model adds to.
+// TestRowsMatch checks that a run ends with an error if the data give more or fewer rows than the model adds to.
 func TestRowsMatch(t *testing.T) {
 	p := bounded([]int64{0}, []int64{6})
 	last := p.Graph.Node[len(p.Graph.Node)-1]
@@ -339,7 +339,7 @@ func TestErrors(t *testing.T) {
 		{"refused op", model("SequenceMap"), Options{}, "it works on sequences"},
 		{"sequence", model("SequenceConstruct"), Options{}, `output "y" is a sequence; want a tensor`},
 		{"old opset", model("Gelu"), Options{}, ""},
-		{"data", data, Options{}, `node number 1 (Unique): reads "at", where the data decide`},
+		{"data", data, Options{}, `node number 1 (Unique): reads all of axis`},
 		{"external", external, Options{},
 			`external data is at "../secret"; allowed is a file in the folder of the model`},
 		{"cyclic", cyclic, Options{}, `input "y" is not computed before it`},

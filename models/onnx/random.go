@@ -67,14 +67,14 @@ func (n *node) randomType(d dtype.DType) ir.Type {
 	if shape, ok := n.list("shape"); ok {
 		for _, k := range shape {
 			if k < 0 || k > ir.MaxDim {
-				n.fail("shape is %v", shape)
+				n.fail("shape is %v; allowed are sizes of 0 to %d", shape, ir.MaxDim)
 			}
 			t.Shape = append(t.Shape, ir.Static(int64(k)))
 		}
 	} else if n.has(0) {
 		t.Shape = n.typeOf(0).Shape
 	} else {
-		n.fail("shape is missing")
+		n.fail("has neither the attribute shape nor an input")
 	}
 	return t
 }

@@ -15,7 +15,7 @@ func symbolicRange(n *node) []*value {
 	}
 	start, limit, step := in[0][0].num, in[1][0].num, in[2][0].num
 	if step.Is(0) {
-		n.fail("the step is 0")
+		n.fail("step is 0; want another number")
 	}
 	lo, hi := n.b.g.Syms.Bounds(step)
 	length, ok := limit.Sub(start)
@@ -52,11 +52,11 @@ func rangeOp(n *node) []*value {
 	if start.Floats == nil {
 		lo, hi, by := start.Ints[0], limit.Ints[0], step.Ints[0]
 		if by == 0 {
-			n.fail("the step is 0")
+			n.fail("step is 0; want another number")
 		}
 		count := max(0, (hi-lo+by-sign(by))/by)
 		if count > ir.MaxDim {
-			n.fail("has %d elements, which is too many", count)
+			n.fail("has %d elements; allowed are up to %d", count, ir.MaxDim)
 		}
 		out := op.Iota(n.b.g, 0, ir.TypeOf(start.DType, count))
 		return one(op.Add(op.Mul(out, number(float64(by), out)), number(float64(lo), out)))

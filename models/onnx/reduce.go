@@ -212,7 +212,7 @@ var (
 			c := x.Type.Shape[1]
 			each, ok := c.FloorDiv(int64(groups))
 			if !ok {
-				n.fail("num_groups is %d", groups)
+				n.fail("num_groups is %d; want a number that divides the %v channels", groups, c)
 			}
 			spread := func(v *ir.Node) *ir.Node {
 				return op.Reshape(

@@ -67,7 +67,7 @@ func (n *node) alongRows() []*value {
 	return nil
 }
 
-// rowsUsed returns how many rows of input i are used on an axis, i64[]: all, unless the data decide it.
+// rowsUsed returns how many rows of input i are used on an axis, i64[]: all, unless their number depends on the data.
 func (n *node) rowsUsed(i, axis int) *ir.Node {
 	if b := n.in[i].bound; b != nil && b.axis == axis {
 		return op.Reshape(cast(b.count, dtype.I64), ir.Shape{})

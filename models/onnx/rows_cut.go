@@ -6,7 +6,7 @@ import (
 	"github.com/rlx-go/rlx/core/op"
 )
 
-// This file converts nodes that join values along a partial axis, or cut them from or to a row that the data decide.
+// This file converts nodes that join values along a partial axis, or cut them at a row that depends on the data.
 
 // concatRows joins values along a partial axis. A gather then leaves out the unused rows.
 func (n *node) concatRows() []*value {
@@ -169,7 +169,7 @@ func (n *node) stepsOfOne() bool {
 	return true
 }
 
-// rangeRows is Range from 0 to a number of rows that the data decide, in steps of 1.
+// rangeRows is Range from 0 to a number of rows that depends on the data, in steps of 1.
 func (n *node) rangeRows() []*value {
 	_, rows := n.in[1].rowsOrNil()
 	if rows == nil || !n.isKnown(0) || !n.isKnown(2) || n.array(0).At(0) != 0 || n.array(2).At(0) != 1 {

@@ -104,7 +104,7 @@ func (n *node) element(i int) *value {
 	case !n.has(i) || n.in[i].tensors != nil:
 		n.fail("input %d is missing, or a sequence; want a tensor", i)
 	case n.in[i].bound != nil:
-		n.fail("input %d (%s) has a number of rows that the data decide; a sequence cannot have such tensors", i,
+		n.fail("input %d (%s) has a number of rows that depends on the data; a sequence cannot have such tensors", i,
 			n.in[i].name)
 	}
 	return n.in[i]

@@ -57,7 +57,25 @@ func sequenceModels() []*onnxpb.ModelProto {
 	}
 }
 
-// TestSequences runs models whose sequences the import knows. In x f32[2,3], elements count from 0.
+// computed returns the output y of a model for an x f32[2,3] whose elements count from 0.
+func computed(t *testing.T, p *onnxpb.ModelProto) *tensor.Array {
+	t.Helper()
+	m, err := importModel(t, p, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := tensor.NewArray(dtype.F32, 2, 3)
+	for i := range x.Floats {
+		x.Floats[i] = float64(i)
+	}
+	out, err := interp.Run(m.Graph, nil, map[string]*tensor.Array{"x": x}, m.array)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out["y"]
+}
+
+// TestSequences runs models whose sequences the import knows.
 func TestSequences(t *testing.T) {
 	loop := graphOf("SequenceEmpty -> none", "Loop 3  none -> s", "ConcatFromSequence:axis=0,new_axis=1 s -> y")
 	info := func(name string) *onnxpb.ValueInfoProto { return &onnxpb.ValueInfoProto{Name: &name} }
@@ -83,19 +101,7 @@ func TestSequences(t *testing.T) {
 		{"loop", loop, []int{3, 2, 3}, []float64{0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 0, 2, 4, 6, 8, 10}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			m, err := importModel(t, c.m, Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			x := tensor.NewArray(dtype.F32, 2, 3)
-			for i := range x.Floats {
-				x.Floats[i] = float64(i)
-			}
-			out, err := interp.Run(m.Graph, nil, map[string]*tensor.Array{"x": x}, m.array)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if y := out["y"]; !slices.Equal(y.Shape, c.shape) || !slices.Equal(y.Floats, c.want) {
+			if y := computed(t, c.m); !slices.Equal(y.Shape, c.shape) || !slices.Equal(y.Floats, c.want) {
 				t.Errorf("y is %v %v; want %v %v", y.Shape, y.Floats, c.shape, c.want)
 			}
 		})

@@ -194,7 +194,7 @@ func (n *node) transform(x *ir.Node, length int, inverse, onesided bool) *ir.Nod
 	half := inverse && onesided
 	cos, sin := table(math.Cos, half), table(math.Sin, half)
 	mul := func(v, t *ir.Node) *ir.Node { return op.MatMul(v, t, op.MatMulAttrs{}) }
-	// (re + i*im) * (cos -+ i*sin), of which the sign is + for the inverse
+	// (re + i*im) * (cos - i*sin), or + for the inverse
 	if !inverse {
 		sin = op.Neg(sin)
 	}

@@ -39,7 +39,7 @@ func (n *node) cuts(rank int) []cut {
 		}
 	}
 	if len(ends) != len(starts) || len(axes) != len(starts) || steps != nil && len(steps) != len(starts) {
-		n.fail("starts, ends, axes and steps have %d, %d, %d and %d elements; want as many of each", len(starts),
+		n.fail("starts, ends, axes and steps have %d, %d, %d and %d elements; want the same number of each", len(starts),
 			len(ends), len(axes), len(steps))
 	}
 	var out []cut
@@ -66,7 +66,7 @@ func (n *node) limit(p, size ir.Dim, backwards bool) ir.Dim {
 			n.needs(p, "position %v of an axis of size %v may be before its beginning", p, size)
 		}
 	} else if lo < 0 && hi >= 0 {
-		n.fail("position %v may be negative or not", p)
+		n.fail("position %v may or may not be negative; choose a range with --size in which its sign is known", p)
 	}
 	least, most := ir.Static(0), size
 	if backwards {

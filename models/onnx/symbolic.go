@@ -11,7 +11,7 @@ import (
 // This file computes with the sizes of tensors, as exporters do with Shape, Gather, Concat and arithmetic. Functions
 // return nil where a result is not known during the import.
 
-// keepsRows has ops that compute with numbers of rows that the data decide during the import.
+// keepsRows has ops that compute with data-dependent numbers of rows during the import.
 var keepsRows = strings.Fields("Cast Concat Equal Mul Where")
 
 // known returns the elements of all inputs, if at least one has sizes in it and all are known. If all are numbers, the

@@ -148,7 +148,7 @@ func (f *forest) findDepth(n *node, child map[int]bool) {
 		}
 	}
 	if len(f.roots) == 0 {
-		n.fail("has no root")
+		n.fail("has no root: each tree node is a child of another")
 	}
 }
 
@@ -239,7 +239,7 @@ type gifts struct {
 func (n *node) newGifts(t dtype.DType, f *forest, count int) *gifts {
 	size := len(f.features)
 	if int64(count)*int64(size) > 8*maxTreeNodes {
-		n.fail("has %d tree nodes and %d targets, which is too many", size, count)
+		n.fail("has %d tree nodes and %d targets; allowed is a product of up to %d", size, count, 8*maxTreeNodes)
 	}
 	return &gifts{n, t, count, make([]float64, size*count), make([]bool, size*count)}
 }

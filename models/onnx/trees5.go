@@ -146,7 +146,7 @@ func (n *node) connect(f *forest, at []int) {
 	seen := make([]bool, size)
 	visit := func(id int64, depth int) int {
 		if id < 0 || id >= int64(size) || seen[id] {
-			n.fail("node %d is missing, or has another parent", id)
+			n.fail("leads to node %d, which is missing or has another parent", id)
 		}
 		seen[id] = true
 		todo = append(todo, step{int(id), depth})
@@ -156,7 +156,7 @@ func (n *node) connect(f *forest, at []int) {
 		f.roots = append(f.roots, float64(visit(root, 0)))
 	}
 	if len(f.roots) == 0 {
-		n.fail("tree_roots is empty")
+		n.fail("tree_roots is empty; want at least one node")
 	}
 	for len(todo) > 0 {
 		s := todo[len(todo)-1]

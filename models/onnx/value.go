@@ -33,7 +33,7 @@ type value struct {
 type elem struct {
 	num ir.Dim
 	den int64
-	// rows is set if the element is a number of rows that the data decide, i64[]. num is the largest.
+	// rows is set if the element is a number of rows that depends on the data, i64[]. num is the largest.
 	rows *ir.Node
 }
 
@@ -45,7 +45,8 @@ func (v *value) rowsOrNil() (at int, rows *ir.Node) {
 	return v.rows()
 }
 
-// rows returns the first element that is a number of rows that the data decide, and where it is; nil if there is none.
+// rows returns the first element that is a number of rows that depends on the data, and where it is; nil if there is
+// none.
 func (v *value) rows() (at int, rows *ir.Node) {
 	for i, e := range v.elems {
 		if e.rows != nil {

@@ -94,7 +94,7 @@ var (
 	_ = register("AffineGrid", conversion{since: 20, convert: affineGrid})
 	_ = on("MaxRoiPool", 1, maxRoiPool)
 	_ = register("RoiAlign", conversion{since: 10, convert: roiAlign,
-		note: "sampling_ratio must be given; 0 lets the data decide the number of samples"})
+		note: "sampling_ratio must be given; with 0 the number of samples depends on the data"})
 	_ = register("DeformConv", conversion{since: 19, convert: deformConv, note: "images of two axes"})
 )
 
@@ -215,12 +215,12 @@ func affineGrid(n *node) []*value {
 	return one(op.Reshape(y, append(append(ir.Shape{size[0]}, spatial...), ir.Static(int64(k)))))
 }
 
-// roiAlign is RoiAlign: samples on a grid in each bin of a region, of which the mean or maximum is taken.
+// roiAlign is RoiAlign: the mean or maximum of samples on a grid in each bin of a region.
 func roiAlign(n *node) []*value {
 	x, rois, batch := n.x(0), n.x(1), cast(n.x(2), dtype.I64)
 	ratio := int64(n.int("sampling_ratio", 0))
 	if ratio < 1 {
-		n.fail("sampling_ratio is %d, so the regions decide the number of samples; want 1 or more", ratio)
+		n.fail("sampling_ratio is %d, so the number of samples depends on the regions; want 1 or more", ratio)
 	}
 	a := op.RoiAlignAttrs{Output: []int{n.int("output_height", 1), n.int("output_width", 1)}, Ratio: int(ratio),
 		Scale: n.float("spatial_scale", 1), Max: n.str("mode", "avg") == "max",

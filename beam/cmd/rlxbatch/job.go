@@ -169,7 +169,7 @@ func (j *job) images(s beam.Scope) (images beam.PCollection, failed []beam.PColl
 }
 
 // split divides a pattern into the folder before its first part with a wildcard, and the rest. A pattern without one is
-// a folder, of which all images are meant.
+// a folder, and means all images in it.
 func split(input string) (folder, pattern string) {
 	parts := strings.Split(filepath.ToSlash(input), "/")
 	for i, part := range parts {

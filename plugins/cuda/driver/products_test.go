@@ -98,6 +98,9 @@ func TestProducts(t *testing.T) {
 		{1, 129, 258, 130, dtype.F32, op.FusedMatMulAttrs{TransA: true}, false, true, true},
 		{3, 140, 100, 75, dtype.F32, op.FusedMatMulAttrs{TransA: true, TransB: true, Act: "tanh"}, true, true, false},
 		{5, 70, 66, 128, dtype.BF16, act(nt, "sigmoid"), false, false, false},
+		{1, 96, 130, 128, dtype.BF16, act(nt, "clamp(max=6.0)"), true, true, true},
+		{1, 70, 66, 128, dtype.F32, act(nt, "hardswish"), true, false, true},
+		{1, 70, 66, 128, dtype.F32, act(nt, "hardsigmoid(alpha=0.2,beta=0.5)"), false, false, true},
 		{4, 90, 160, 192, dtype.F32, op.FusedMatMulAttrs{TransA: true}, false, false, true},
 		{7, 33, 50, 320, dtype.F32, op.FusedMatMulAttrs{}, true, true, false},
 		{1, 2048, 1536, 768, dtype.F32, act(nt, "gelu"), true, true, true},
@@ -213,9 +216,13 @@ func activate(name string, x float64) float64 {
 	case "tanh":
 		return math.Tanh(x)
 	case "relu":
-		if x < 0 {
-			return 0
-		}
+		return max(x, 0)
+	case "clamp(max=6.0)":
+		return min(max(x, 0), 6)
+	case "hardswish":
+		return x * min(max(x/6+0.5, 0), 1)
+	case "hardsigmoid(alpha=0.2,beta=0.5)":
+		return min(max(0.2*x+0.5, 0), 1)
 	}
 	return x
 }

@@ -1,7 +1,36 @@
 package matrix
 
-// activations write code that replaces the f32 in a register by its activation. Errors are at most a few units of
-// 2^-22, relative to the larger of the result and 1.
+import (
+	"fmt"
+	"math"
+
+	"github.com/rlx-go/rlx/core/op"
+)
+
+// activation returns a function that writes code which replaces the f32 in a register by its activation. act is the
+// value of an act attribute. The function is nil if there is no code for it.
+func activation(act string) func(t *text, x string) {
+	if f := activations[act]; f != nil {
+		return f
+	}
+	_, attrs, err := op.ParseActivation(act)
+	if err != nil {
+		return nil
+	}
+	switch a := attrs.(type) {
+	case op.ClampAttrs:
+		return func(t *text, x string) { t.clamp(x, a.Min, a.Max) }
+	case op.HardsigmoidAttrs:
+		return func(t *text, x string) {
+			t.add("fma.rn.f32 %s, %s, %s, %s", x, x, float(a.Alpha), float(a.Beta))
+			t.clamp(x, 0, 1)
+		}
+	}
+	return nil
+}
+
+// activations has the functions of activation without attributes. Errors are at most a few units of 2^-22, relative to
+// the larger of the result and 1.
 var activations = map[string]func(t *text, x string){
 	"": func(*text, string) {},
 	"relu": func(t *text, x string) {
@@ -18,6 +47,11 @@ var activations = map[string]func(t *text, x string){
 	"tanh": func(t *text, x string) {
 		h := t.tanh(x)
 		t.add("mov.f32 %s, %s", x, h)
+	},
+	"hardswish": func(t *text, x string) {
+		s := t.get("f", "fma.rn.f32", "%s, %s, 0f3F000000", x, float(1./6))
+		t.clamp(s, 0, 1)
+		t.add("mul.f32 %s, %s, %s", x, x, s)
 	},
 	// 0.5 x (1 + erf(x / sqrt 2)); erf as in Abramowitz and Stegun, Handbook of Mathematical Functions, 7.1.26
 	"gelu": func(t *text, x string) {
@@ -51,6 +85,15 @@ var activations = map[string]func(t *text, x string){
 		half := t.get("f", "mul.f32", "%s, 0f3F000000", x)
 		t.add("mul.f32 %s, %s, %s", x, half, h)
 	},
+}
+
+// float returns a constant.
+func float(v float64) string { return fmt.Sprintf("0f%08X", math.Float32bits(float32(v))) }
+
+// clamp limits a float to a range. NaN stays NaN.
+func (t *text) clamp(x string, least, most float64) {
+	t.add("max.NaN.f32 %s, %s, %s", x, x, float(least))
+	t.add("min.NaN.f32 %s, %s, %s", x, x, float(most))
 }
 
 // sigmoid returns 1 / (1 + e^-x).

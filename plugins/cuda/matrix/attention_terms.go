@@ -115,7 +115,8 @@ func (g *attending) multiplyValueTerms(from string) {
 	}
 }
 
-// terms divides two values that are far from the largest into terms, each of which is a register.
+// terms divides two values, which must be far from the largest finite one, into terms. Each pair of terms is a
+// register.
 func (t *text) terms(out, values []string) {
 	rest := []string{values[0], values[1]}
 	for i := range out {
@@ -132,7 +133,7 @@ func (t *text) terms(out, values []string) {
 	}
 }
 
-// value returns a value pair of which an address has the first terms; the next terms lie apart bytes after.
+// value returns the pair of values whose first terms are at an address. The next terms are apart bytes further on.
 func (t *text) value(load, at string, apart int) (out [2]string) {
 	for term := 2; term >= 0; term-- {
 		word := t.get("r", load, "[%s+%d]", at, term*apart)

@@ -23,7 +23,7 @@ type attentionText struct {
 	Plain plainText
 	// the result is also written in Type, see kernels.RoundedOut
 	Rounded bool
-	Only    bool // it is written only so
+	Only    bool // the result is written in Type only, not in f32
 	Skips   []int64
 }
 

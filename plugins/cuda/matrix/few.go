@@ -43,7 +43,7 @@ func (d Device) few(n *ir.Node, p kernels.Product, x fewText, l kernels.Limits) 
 	w, in := n.In[1], n.In[0].Type
 	columns, depth := n.Type.Shape[n.Type.Rank()-1], in.Shape[in.Rank()-1]
 	if d.Capability < 80 || d.NoFew || !p.TransB || p.TransA || p.Largest(n).Count != 1 || !columns.IsStatic() ||
-		!depth.IsStatic() || !kernels.BeginsAt(w, 16) || activations[p.Act] == nil || n.Type.DType != dtype.F32 {
+		!depth.IsStatic() || !kernels.BeginsAt(w, 16) || activation(p.Act) == nil || n.Type.DType != dtype.F32 {
 		return f, false
 	}
 	size, k, weights := int(columns.Const), int(depth.Const), w.Type.DType

@@ -91,7 +91,7 @@ func (x fewText) shared() int {
 	return max(n, 4*x.shares()*x.texts()*x.padded())
 }
 
-// withStages chooses the number of stages, of which a block has at least two.
+// withStages chooses the number of stages, at least two.
 func (x fewText) withStages(d Device) fewText {
 	for x.Stages = fewStages; x.Stages > 2 && x.shared() > d.Shared; x.Stages-- {
 	}
@@ -309,7 +309,7 @@ func (g *fewKernel) multiplyRun(run, rows, x string, offset int) {
 	}
 }
 
-// multiplyTile adds the products of 32 values of 16 rows, of which first are the upper eight, and of 8 rows of x.
+// multiplyTile adds the products of 32 values of 16 rows of weights and 8 rows of x. first are the upper eight rows.
 func (g *fewKernel) multiplyTile(first, second fewWeights, b int, acc []string, right [2][]string) {
 	t := g.text
 	var c []string
@@ -366,7 +366,7 @@ func (g *fewKernel) finish() {
 	g.write()
 }
 
-// write writes the results: a thread has two rows of weights and every so many rows of x.
+// write writes the results. A thread has those of two rows of weights and of evenly spaced rows of x.
 func (g *fewKernel) write() {
 	t := g.text
 	pairs := g.Rows / 2
@@ -423,7 +423,7 @@ func (g *fewKernel) writePair(sums, bias, in []string, at string) {
 		if g.Bias {
 			t.add("add.rn.f32 %s, %s, %s", v, v, bias[e])
 		}
-		activations[g.Act](t, v)
+		activation(g.Act)(t, v)
 	}
 	access := func(memory, pair, single string, regs []string) {
 		to := t.get("d", "add.u64", "%s, %s", memory, at)

@@ -73,7 +73,7 @@ func (d Device) least(exact bool) int64 {
 	return leastWork
 }
 
-// halfBytes returns the bytes of so many values of 16 bits, up to where the next operand may begin.
+// halfBytes returns the bytes of values of 16 bits, up to where the next operand may begin.
 func halfBytes(values int64) int64 { return (2*values + 255) &^ 255 }
 
 // mostBytes is the largest size of an operand. It lies in one binding.
@@ -117,7 +117,7 @@ func (d Device) productOf(n *ir.Node, l kernels.Limits) (x product, ok bool) {
 	case l.Precision == "" && d.TermTiles() != nil:
 		x.typ, x.exact = dtype.BF16, true
 	}
-	if !ok || x.typ == 0 || n.Type.DType != dtype.F32 || activations[p.Act] == nil {
+	if !ok || x.typ == 0 || n.Type.DType != dtype.F32 || activation(p.Act) == nil {
 		return x, false
 	}
 	x.Product, x.device, x.node, x.also = p, d, n, l.Rounds

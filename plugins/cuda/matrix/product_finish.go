@@ -225,7 +225,7 @@ func (g *generated) write(w *written) {
 		if g.Bias {
 			t.add("add.f32 %s, %s, %s", sums[e], sums[e], w.bias[e])
 		}
-		activations[g.Act](t, sums[e])
+		activation(g.Act)(t, sums[e])
 		if g.Residual {
 			t.add("add.f32 %s, %s, %s", sums[e], sums[e], w.residuals[e])
 		}

@@ -15,7 +15,7 @@ type productText struct {
 	Bias, Residual bool
 	Pairs          bool   // the number of columns is even
 	Rounded        bool   // the result is also written in Type, see kernels.RoundedOut; Pairs is set
-	Only           bool   // it is written only so
+	Only           bool   // the result is written in Type only, not in f32
 	Terms          [2]int // of the operands' values, at most three; 0 and 0: operands are rounded. See terms_text.go.
 	NoRepair       bool   // sums of terms that are not finite stay as they are
 	RowBias        bool   // the bias has an element for each row

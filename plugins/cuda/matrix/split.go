@@ -29,7 +29,7 @@ const (
 	leastRows, fewRows = 64, 1024
 	usualRows          = 512 // for which the second is made
 	mostSplits         = 8
-	// A second shader takes so many seconds, and the sums so many for each byte written and read.
+	// Estimates in seconds: of the second shader, and of each byte of the sums, which is written and read.
 	sumTime, sumByteTime = 2e-6, 1 / 4e12
 	splitGain            = 0.9 // dividing K must save a tenth of the time
 )

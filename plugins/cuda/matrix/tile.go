@@ -117,8 +117,8 @@ func (d Device) choose(list []Tile, m, n, count int) (best Tile, least float64) 
 		return *d.Tile, 0
 	}
 	for _, t := range list {
-		// a block alone on a processor has all of its rate if one is as many as fit, otherwise somewhat more than its
-		// share
+		// a block that is alone on a processor has all of its rate if no other block fits, and otherwise somewhat more
+		// than its share
 		slots := d.Processors * t.Blocks
 		blocks := t.groups(m, n, count)
 		rounds := float64(blocks / slots)

@@ -87,7 +87,7 @@ func (d Device) vectorText(v kernels.Vectors) (x vectorText, ok bool) {
 	first := v.Products[0]
 	bytes, tiles := 0, 0
 	for i, p := range v.Products {
-		if activations[p.Act] == nil || !vectorType(p.Type, v.K) || p.N == 0 || p.N*rowBytes(p.Type, v.K) > mostBytes ||
+		if activation(p.Act) == nil || !vectorType(p.Type, v.K) || p.N == 0 || p.N*rowBytes(p.Type, v.K) > mostBytes ||
 			!alike(p, first, v.Gated) {
 			return x, false
 		}

@@ -303,7 +303,7 @@ func (g *vectorKernel) write(e epilogue, sums []string) {
 		if e.bias[i] != "" {
 			t.add("add.f32 %s, %s, %s", s, s, e.bias[i])
 		}
-		activations[p.Act](t, s)
+		activation(p.Act)(t, s)
 		if e.residual[i] != "" {
 			t.add("add.f32 %s, %s, %s", s, s, e.residual[i])
 		}

@@ -16,16 +16,9 @@ func (t *translator) call(e *wgsl.Call) (v value, ok bool) {
 	case e.Of.Name == "bitcast":
 		return t.bitcast(e), true
 	case isType, wgsl.IsScalar(e.Of.Name), e.Of.Args != nil:
-		return t.construct(e, must(t.types.Resolve(e.Of))), true
+		return t.construct(e, wgsl.Must(t.types.Resolve(e.Of))), true
 	}
-	b, found := builtins[e.Of.Name]
-	if !found {
-		fail(e.Pos, "function %s is not declared or not supported", e.Of.Name)
-	}
-	if len(e.Args) != b.args {
-		fail(e.Pos, "%s has %d arguments; want %d", e.Of.Name, len(e.Args), b.args)
-	}
-	v = b.translate(t, e)
+	v = wgsl.Must(wgsl.Builtin(builtins, e))(t, e)
 	return v, v.typ != nil
 }
 
@@ -34,28 +27,20 @@ const mostCalls = 1 << 17
 
 // inline translates a function in place of its call.
 func (t *translator) inline(e *wgsl.Call, f *wgsl.Function) (value, bool) {
-	if f.Entry {
-		fail(e.Pos, "a call of the entry point")
-	}
-	if slices.ContainsFunc(t.calls, func(c *call) bool { return c.of == f }) {
-		fail(f.Pos, "%s calls itself", f.Name)
-	}
-	if len(e.Args) != len(f.Params) {
-		fail(e.Pos, "%s has %d arguments; want %d", f.Name, len(e.Args), len(f.Params))
-	}
+	wgsl.Check(e.CheckFunction(f))
 	if t.inlined++; t.inlined > mostCalls {
-		fail(t.begin, "more than %d calls", mostCalls)
+		wgsl.Fail(t.begin, "more than %d calls", mostCalls)
 	}
 	scope := map[string]value{}
 	for i, a := range e.Args {
 		p := f.Params[i]
 		v := t.typed(a, t.plain(p.Type))
 		if _, ok := scope[p.Name]; ok {
-			fail(p.Pos, "%s is declared twice", p.Name)
+			wgsl.Fail(p.Pos, "%s is declared twice", p.Name)
 		}
 		scope[p.Name] = value{typ: v.typ, ops: t.kept(v.typ, v.ops)}
 	}
-	c := &call{of: f}
+	c := &call{}
 	if f.Result != nil {
 		c.result = t.plain(f.Result)
 	}
@@ -68,11 +53,11 @@ func (t *translator) inline(e *wgsl.Call, f *wgsl.Function) (value, bool) {
 		t.list(body)
 		if value != nil {
 			if c.result == nil {
-				fail(value.At(), "the return does not match the result type of the function")
+				wgsl.Fail(value.At(), "the return does not match the result type of the function")
 			}
 			out = t.typed(value, c.result)
 		} else if c.result != nil {
-			fail(f.Pos, "%s ends without a return", f.Name)
+			wgsl.Fail(f.Pos, "%s ends without a return", f.Name)
 		}
 	} else {
 		t.branch(func() { t.list(f.Body.List) })
@@ -81,7 +66,7 @@ func (t *translator) inline(e *wgsl.Call, f *wgsl.Function) (value, bool) {
 		}
 		out.ops = c.ops
 		if c.result != nil && c.ops == nil {
-			fail(f.Pos, "%s ends without a return", f.Name)
+			wgsl.Fail(f.Pos, "%s ends without a return", f.Name)
 		}
 	}
 	t.calls = t.calls[:len(t.calls)-1]
@@ -100,7 +85,7 @@ func lastReturn(f *wgsl.Function) (of wgsl.Expr, body []wgsl.Statement, ok bool)
 	}
 	ok = true
 	for _, s := range body {
-		walk(s, func(n any) bool {
+		wgsl.Walk(s, func(n any) bool {
 			_, isReturn := n.(*wgsl.Return)
 			ok = ok && !isReturn
 			return ok
@@ -110,13 +95,10 @@ func lastReturn(f *wgsl.Function) (of wgsl.Expr, body []wgsl.Statement, ok bool)
 }
 
 func (t *translator) bitcast(e *wgsl.Call) value {
-	if len(e.Of.Args) != 1 || len(e.Args) != 1 {
-		fail(e.Pos, "bitcast takes one type and one argument")
-	}
-	to, v := must(t.types.Resolve(e.Of.Args[0])), t.concrete(e.Args[0])
-	if !to.Numeric() || !v.typ.Numeric() || !to.Like(wgsl.U32).Is(v.typ.Like(wgsl.U32)) {
-		fail(e.Pos, "a bitcast of %s to %s", v.typ, to)
-	}
+	of, x, err := e.Bitcast()
+	wgsl.Check(err)
+	to, v := wgsl.Must(t.types.Resolve(of)), t.concrete(x)
+	wgsl.Check(e.CheckBitcast(v.typ, to))
 	return t.reinterpret(v, to)
 }
 
@@ -134,7 +116,7 @@ func (t *translator) reinterpret(v value, to *wgsl.Type) value {
 // construct translates a constructor or a conversion: T(), T(x) or T(a, b, ...).
 func (t *translator) construct(e *wgsl.Call, to *wgsl.Type) value {
 	if !to.Constructible() {
-		fail(e.Pos, "%s has no constructor", to)
+		wgsl.Fail(e.Pos, "%s has no constructor", to)
 	}
 	inRegisters(e.Pos, to)
 	out := value{typ: to}
@@ -146,7 +128,7 @@ func (t *translator) construct(e *wgsl.Call, to *wgsl.Type) value {
 	for _, a := range e.Args {
 		vs = append(vs, t.value(a))
 	}
-	want := must(e.Parts(to, types(vs)))
+	want := wgsl.Must(e.Parts(to, types(vs)))
 	if want == nil {
 		return t.convert(e, vs[0], to)
 	}
@@ -172,9 +154,7 @@ func (t *translator) convert(e *wgsl.Call, v value, to *wgsl.Type) value {
 		return as(e.Args[0].At(), v, to)
 	}
 	v = concrete(e.Args[0].At(), v)
-	if v.typ.Kind != to.Kind || v.typ.N != to.N {
-		fail(e.Pos, "a value of %s cannot be converted to %s", v.typ, to)
-	}
+	wgsl.Check(e.CheckConversion(v.typ, to))
 	return each(to, func(x ...operand) operand { return t.converted(v.typ.Scalar(), to.Scalar(), x[0]) }, v)
 }
 
@@ -204,53 +184,46 @@ func (t *translator) converted(from, to *wgsl.Type, x operand) operand {
 	return t.result("min"+suffix(to), to, n, most)
 }
 
-// builtin is a built-in function of WGSL. translate returns a value without a type if the function has no result.
-type builtin struct {
-	args      int
-	translate func(t *translator, e *wgsl.Call) value
-}
-
-// builtins holds the supported built-in functions by name.
-var builtins map[string]builtin
+// builtins holds the translations of the supported built-in functions. They return a value without a type if the
+// function has no result.
+var builtins map[string]func(t *translator, e *wgsl.Call) value
 
 func init() {
-	builtins = map[string]builtin{
-		"workgroupBarrier": {0, func(t *translator, e *wgsl.Call) value {
+	builtins = map[string]func(t *translator, e *wgsl.Call) value{
+		"workgroupBarrier": func(t *translator, e *wgsl.Call) value {
 			t.line("bar.sync 0")
 			return value{}
-		}},
-		"select":            {3, choose},
-		"dot":               {2, dot},
-		"transpose":         {1, transpose},
-		"any":               {1, anyOf},
-		"unpack2x16float":   {1, unpackHalves},
-		"abs":               {1, abs},
-		"min":               {2, extreme("min")},
-		"max":               {2, extreme("max")},
-		"clamp":             {3, clamp},
-		"fma":               {3, floats("fma.rn.f32")},
-		"ceil":              {1, floats("cvt.rpi.f32.f32")},
-		"floor":             {1, floats("cvt.rmi.f32.f32")},
-		"round":             {1, floats("cvt.rni.f32.f32")}, // half to even
-		"sqrt":              {1, floats("sqrt.rn.f32")},
-		"exp2":              {1, floats("ex2.approx.f32")},
-		"exp":               {1, function((*translator).exp)},
-		"log":               {1, function((*translator).log)},
-		"countLeadingZeros": {1, leadingZeros},
-		"atomicLoad":        {1, loadAtomic},
-		"atomicStore":       {2, storeAtomic},
-		"atomicAdd":         {2, addAtomic},
+		},
+		"select":            choose,
+		"dot":               dot,
+		"transpose":         transpose,
+		"any":               anyOf,
+		"unpack2x16float":   unpackHalves,
+		"abs":               abs,
+		"min":               extreme("min"),
+		"max":               extreme("max"),
+		"clamp":             clamp,
+		"fma":               floats("fma.rn.f32"),
+		"ceil":              floats("cvt.rpi.f32.f32"),
+		"floor":             floats("cvt.rmi.f32.f32"),
+		"round":             floats("cvt.rni.f32.f32"), // half to even
+		"sqrt":              floats("sqrt.rn.f32"),
+		"exp2":              floats("ex2.approx.f32"),
+		"exp":               function((*translator).exp),
+		"log":               function((*translator).log),
+		"countLeadingZeros": leadingZeros,
+		"atomicLoad":        loadAtomic,
+		"atomicStore":       storeAtomic,
+		"atomicAdd":         addAtomic,
 	}
 }
 
-func isFloat(t *wgsl.Type) bool { return t.Scalar() == wgsl.F32 }
-
-// agreed converts the arguments of a call to their common type, which must satisfy ok.
-func (t *translator) agreed(e *wgsl.Call, args []wgsl.Expr, ok func(*wgsl.Type) bool) (typ *wgsl.Type, vs []value) {
+// agreed converts the arguments of a call to their common type,
+func (t *translator) agreed(e *wgsl.Call, args []wgsl.Expr) (typ *wgsl.Type, vs []value) {
 	for _, a := range args {
 		vs = append(vs, t.value(a))
 	}
-	typ = must(e.Common(types(vs), ok))
+	typ = wgsl.Must(e.Common(types(vs)))
 	for i, v := range vs {
 		vs[i] = as(args[i].At(), v, typ)
 	}
@@ -260,7 +233,7 @@ func (t *translator) agreed(e *wgsl.Call, args []wgsl.Expr, ok func(*wgsl.Type) 
 // floats returns the translation of a built-in function of floats to an instruction.
 func floats(op string) func(t *translator, e *wgsl.Call) value {
 	return func(t *translator, e *wgsl.Call) value {
-		typ, vs := t.agreed(e, e.Args, isFloat)
+		typ, vs := t.agreed(e, e.Args)
 		return each(typ, func(x ...operand) operand { return t.result(op, wgsl.F32, x...) }, vs...)
 	}
 }
@@ -268,7 +241,7 @@ func floats(op string) func(t *translator, e *wgsl.Call) value {
 // function returns the translation of a built-in function of one float.
 func function(f func(t *translator, x operand) operand) func(t *translator, e *wgsl.Call) value {
 	return func(t *translator, e *wgsl.Call) value {
-		typ, vs := t.agreed(e, e.Args, isFloat)
+		typ, vs := t.agreed(e, e.Args)
 		return each(typ, func(x ...operand) operand { return f(t, x[0]) }, vs...)
 	}
 }
@@ -290,13 +263,13 @@ func (t *translator) smaller(op string, typ *wgsl.Type, x, y operand) operand {
 
 func extreme(op string) func(t *translator, e *wgsl.Call) value {
 	return func(t *translator, e *wgsl.Call) value {
-		typ, vs := t.agreed(e, e.Args, (*wgsl.Type).Numeric)
+		typ, vs := t.agreed(e, e.Args)
 		return each(typ, func(x ...operand) operand { return t.smaller(op, typ.Scalar(), x[0], x[1]) }, vs...)
 	}
 }
 
 func clamp(t *translator, e *wgsl.Call) value {
-	typ, vs := t.agreed(e, e.Args, (*wgsl.Type).Numeric)
+	typ, vs := t.agreed(e, e.Args)
 	s := typ.Scalar()
 	return each(typ, func(x ...operand) operand {
 		return t.smaller("min", s, t.smaller("max", s, x[0], x[1]), x[2])
@@ -304,7 +277,7 @@ func clamp(t *translator, e *wgsl.Call) value {
 }
 
 func abs(t *translator, e *wgsl.Call) value {
-	typ, vs := t.agreed(e, e.Args, (*wgsl.Type).Numeric)
+	typ, vs := t.agreed(e, e.Args)
 	s := typ.Scalar()
 	if s == wgsl.U32 {
 		return vs[0]
@@ -313,7 +286,7 @@ func abs(t *translator, e *wgsl.Call) value {
 }
 
 func leadingZeros(t *translator, e *wgsl.Call) value {
-	typ, vs := t.agreed(e, e.Args, (*wgsl.Type).Integer)
+	typ, vs := t.agreed(e, e.Args)
 	return each(typ, func(x ...operand) operand {
 		n := t.result("clz.b32", typ.Scalar(), x[0])
 		n.most = 32
@@ -322,10 +295,7 @@ func leadingZeros(t *translator, e *wgsl.Call) value {
 }
 
 func dot(t *translator, e *wgsl.Call) value {
-	typ, vs := t.agreed(e, e.Args, isFloat)
-	if typ.Kind != wgsl.Vector {
-		fail(e.Pos, "dot of %s", typ)
-	}
+	_, vs := t.agreed(e, e.Args)
 	x, y := vs[0].ops, vs[1].ops
 	sum := t.result("mul.rn.f32", wgsl.F32, x[0], y[0])
 	for i := range x[1:] {
@@ -335,24 +305,19 @@ func dot(t *translator, e *wgsl.Call) value {
 }
 
 func transpose(t *translator, e *wgsl.Call) value {
-	v := t.value(e.Args[0])
-	if v.typ.Kind != wgsl.Matrix {
-		fail(e.Pos, "transpose of %s", v.typ)
-	}
-	out := value{typ: v.typ, ops: make([]operand, len(v.ops))}
-	for i := range v.ops {
-		out.ops[i] = v.ops[i%4*4+i/4]
+	typ, vs := t.agreed(e, e.Args)
+	ops := vs[0].ops
+	out := value{typ: typ, ops: make([]operand, len(ops))}
+	for i := range ops {
+		out.ops[i] = ops[i%4*4+i/4]
 	}
 	return out
 }
 
 func anyOf(t *translator, e *wgsl.Call) value {
-	v := t.value(e.Args[0])
-	if v.typ.Kind != wgsl.Vector || v.typ.Elem != wgsl.Bool {
-		fail(e.Pos, "any of %s; want a vector of bool", v.typ)
-	}
-	p := v.ops[0]
-	for _, o := range v.ops[1:] {
+	_, vs := t.agreed(e, e.Args)
+	p := vs[0].ops[0]
+	for _, o := range vs[0].ops[1:] {
 		p = t.logic("|", p, o)
 	}
 	return value{typ: wgsl.Bool, ops: []operand{p}}
@@ -360,11 +325,9 @@ func anyOf(t *translator, e *wgsl.Call) value {
 
 // choose translates select(no, yes, condition).
 func choose(t *translator, e *wgsl.Call) value {
-	typ, vs := t.agreed(e, e.Args[:2], func(t *wgsl.Type) bool { return t.Kind <= wgsl.Vector })
+	typ, vs := t.agreed(e, e.Args[:2])
 	c := t.concrete(e.Args[2])
-	if c.typ != wgsl.Bool && (typ.Kind != wgsl.Vector || !c.typ.Is(typ.Like(wgsl.Bool))) {
-		fail(e.Pos, "select of %s by %s", typ, c.typ)
-	}
+	wgsl.Check(e.CheckCondition(typ, c.typ))
 	return each(typ, func(x ...operand) operand { return t.choice(typ.Scalar(), x[1], x[0], x[2]) }, vs[0], vs[1], c)
 }
 

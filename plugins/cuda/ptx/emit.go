@@ -43,7 +43,7 @@ const mostLines = 1 << 18
 // line writes an instruction.
 func (t *translator) line(format string, args ...any) {
 	if len(t.out) > mostLines {
-		fail(t.begin, "more than %d instructions", mostLines)
+		wgsl.Fail(t.begin, "more than %d instructions", mostLines)
 	}
 	t.out = append(t.out, "\t"+fmt.Sprintf(format, args...)+";\n")
 }

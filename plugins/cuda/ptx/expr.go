@@ -12,11 +12,11 @@ import (
 func (t *translator) expr(e wgsl.Expr) value {
 	switch e := e.(type) {
 	case *wgsl.Literal:
-		return literal(must(e.Constant()))
+		return literal(wgsl.Must(e.Constant()))
 	case *wgsl.Ident:
 		s, ok := t.scopes.Find(e.Name)
 		if !ok {
-			fail(e.Pos, "%s is not declared", e.Name)
+			wgsl.Fail(e.Pos, "%s is not declared", e.Name)
 		}
 		return s
 	case *wgsl.Unary:
@@ -30,7 +30,7 @@ func (t *translator) expr(e wgsl.Expr) value {
 	case *wgsl.Call:
 		v, ok := t.call(e)
 		if !ok {
-			fail(e.Pos, "%s has no result", e.Of.Name)
+			wgsl.Fail(e.Pos, "%s has no result", e.Of.Name)
 		}
 		return v
 	}
@@ -41,7 +41,7 @@ func (t *translator) expr(e wgsl.Expr) value {
 func (t *translator) value(e wgsl.Expr) value {
 	v := t.expr(e)
 	if v.memory != nil && !v.typ.Constructible() {
-		fail(e.At(), "%s; want a type whose values can be copied", v.typ)
+		wgsl.Fail(e.At(), "%s; want a type whose values can be copied", v.typ)
 	}
 	if v.memory != nil {
 		inRegisters(e.At(), v.typ)
@@ -71,16 +71,16 @@ func each(typ *wgsl.Type, f func(ops ...operand) operand, from ...value) value {
 
 func (t *translator) unary(e *wgsl.Unary) value {
 	if e.Op == "&" {
-		fail(e.Pos, "a pointer; & is supported only in arguments of atomic functions")
+		wgsl.Fail(e.Pos, "a pointer; & is supported only in arguments of atomic functions")
 	}
 	v := t.value(e.X)
 	if v.typ.Abstract() {
 		if e.Op == "-" {
-			return literal(must(wgsl.ConstantOf(e.Pos, constant.UnaryOp(gotoken.SUB, v.abstract, 0), v.typ)))
+			return literal(wgsl.Must(wgsl.ConstantOf(e.Pos, constant.UnaryOp(gotoken.SUB, v.abstract, 0), v.typ)))
 		}
 		v = concrete(e.X.At(), v)
 	}
-	typ := must(e.Type(v.typ))
+	typ := wgsl.Must(e.Type(v.typ))
 	s := typ.Scalar()
 	return each(typ, func(x ...operand) operand {
 		switch {
@@ -105,14 +105,14 @@ func (t *translator) binary(e *wgsl.Binary) value {
 	if a, ok := x.constant(); ok {
 		if b, ok := y.constant(); ok {
 			c, ok, err := e.Fold(a, b)
-			if must(ok, err) {
+			if wgsl.Must(ok, err) {
 				return literal(c)
 			}
 		}
 	}
 	tx, ty := e.Operands(x.typ, y.typ)
 	x, y = as(e.X.At(), x, tx), as(e.Y.At(), y, ty)
-	typ := must(e.Type(x.typ, y.typ))
+	typ := wgsl.Must(e.Type(x.typ, y.typ))
 	s := x.typ.Scalar()
 	return each(typ, func(ops ...operand) operand {
 		a, b := ops[0], ops[1]
@@ -164,7 +164,7 @@ func (t *translator) quotient(op string, typ *wgsl.Type, x, y operand) operand {
 // shortCircuit translates && and ||. The second operand is evaluated in any case if that is cheap.
 func (t *translator) shortCircuit(e *wgsl.Binary) value {
 	x := t.typed(e.X, wgsl.Bool)
-	if must(e.Type(x.typ, wgsl.Bool)); x.ops[0].constant() && x.ops[0].is(1) == (e.Op == "||") {
+	if wgsl.Must(e.Type(x.typ, wgsl.Bool)); x.ops[0].constant() && x.ops[0].is(1) == (e.Op == "||") {
 		return x
 	}
 	if x.ops[0].constant() || !t.lazy(e.Y) {
@@ -184,41 +184,34 @@ func (t *translator) shortCircuit(e *wgsl.Binary) value {
 	return value{typ: wgsl.Bool, ops: []operand{out}}
 }
 
-// position translates an index, which must be i32 or u32.
-func (t *translator) position(e wgsl.Expr) value {
-	i := t.concrete(e)
-	if i.typ != wgsl.I32 && i.typ != wgsl.U32 {
-		fail(e.At(), "an index of %s; want i32 or u32", i.typ)
-	}
-	return i
+// position translates the index of an element of x.
+func (t *translator) position(e *wgsl.Index, x value) operand {
+	i := t.concrete(e.I)
+	c, _ := i.constant()
+	c.Type = i.typ
+	wgsl.Must(e.Type(x.typ, c))
+	return i.ops[0]
 }
 
 func (t *translator) index(e *wgsl.Index) value {
-	x, i := t.expr(e.X), t.position(e.I)
-	if x.typ.Kind != wgsl.Array && x.typ.Kind != wgsl.Vector && x.typ.Kind != wgsl.Matrix {
-		fail(e.Pos, "an index of %s", x.typ)
-	}
-	if c, ok := i.constant(); ok {
-		if n, _ := c.Whole(); n < 0 || x.typ.N > 0 && n >= int64(x.typ.N) {
-			fail(e.I.At(), "index %d of %s", n, x.typ)
-		}
-	}
+	x := t.expr(e.X)
+	i := t.position(e, x)
 	if x.memory != nil && !(x.memory.index.reg != "" && x.typ.N > 0) {
-		return t.element(x, i.ops[0])
+		return t.element(x, i)
 	}
 	if x.memory != nil {
 		inRegisters(e.Pos, x.typ)
 	}
 	x = t.load(x)
 	n := len(x.ops) / x.typ.N
-	if i.ops[0].constant() {
-		k := int(i.ops[0].bits) * n
+	if i.constant() {
+		k := int(i.bits) * n
 		return value{typ: x.typ.Elem, ops: x.ops[k : k+n], variable: x.variable}
 	}
 	if x.typ.N > mostChoices {
-		fail(e.Pos, "an index of %s that is not constant; want at most %d elements", x.typ, mostChoices)
+		wgsl.Fail(e.Pos, "an index of %s that is not constant; want at most %d elements", x.typ, mostChoices)
 	}
-	at := t.clamped(i.ops[0], x.typ.N)
+	at := t.clamped(i, x.typ.N)
 	out := value{typ: x.typ.Elem, ops: x.ops[:n]}
 	for k := 1; k < x.typ.N; k++ {
 		p := t.compare("==", wgsl.U32, at, number(uint32(k)))
@@ -236,7 +229,7 @@ const mostChoices = 32
 
 func (t *translator) member(e *wgsl.Member) value {
 	x := t.expr(e.X)
-	typ := must(e.Type(x.typ))
+	typ := wgsl.Must(e.Type(x.typ))
 	if x.typ.Kind == wgsl.Structure {
 		_, offset, before := field(x.typ, e.Name)
 		if x.memory != nil {

@@ -180,13 +180,9 @@ func list(typ *wgsl.Type, ops []operand) string {
 
 // atomic translates the first argument of an atomic function, which is &x for an atomic x.
 func (t *translator) atomic(e *wgsl.Call) value {
-	u, ok := e.Args[0].(*wgsl.Unary)
-	if !ok || u.Op != "&" {
-		fail(e.Pos, "argument 1 of %s; want the address of an atomic", e.Of.Name)
-	}
-	v := t.expr(u.X)
+	v := t.expr(wgsl.Must(e.Address(0, "an atomic")))
 	if v.typ.Kind != wgsl.Atomic || v.memory == nil {
-		fail(e.Pos, "%s of %s", e.Of.Name, v.typ)
+		wgsl.Fail(e.Pos, "%s of %s", e.Of.Name, v.typ)
 	}
 	return v
 }

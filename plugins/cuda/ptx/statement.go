@@ -50,26 +50,18 @@ func (t *translator) statement(s wgsl.Statement) {
 
 // target returns the label that break or continue jumps to.
 func (t *translator) target(s *wgsl.Jump) string {
-	for i := len(t.jumps) - 1; i >= 0; i-- {
-		j := t.jumps[i]
-		if s.Keyword == "break" && j.end != "" {
+	for _, j := range slices.Backward(t.jumps) {
+		switch {
+		case s.Keyword == "break":
 			return j.end
-		}
-		if s.Keyword == "continue" && j.next != "" {
+		case j.next != "":
 			return j.next
 		}
-		if j == (jumps{}) {
-			break // of a function that is called
-		}
 	}
-	fail(s.Pos, "%s outside of a loop", s.Keyword)
-	return ""
+	panic("BUG: ptx: " + s.Keyword + " outside of a loop")
 }
 
 func (t *translator) declare(v *wgsl.Variable) {
-	if v.Space != "" && v.Space != "function" {
-		fail(v.Pos, "a variable of address space %s in a function", v.Space)
-	}
 	if v.Keyword == "const" {
 		t.declared(v, t.constant(v))
 		return
@@ -85,9 +77,7 @@ func (t *translator) declare(v *wgsl.Variable) {
 	default:
 		x = t.typed(v.Init, t.plain(v.Type))
 	}
-	if !x.typ.Constructible() {
-		fail(v.Pos, "%s of %s; want a type whose values can be copied", v.Keyword, x.typ)
-	}
+	wgsl.Check(v.CheckLocal(x.typ))
 	if v.Keyword == "var" {
 		t.comment("%s", v.Name)
 		t.start = start
@@ -100,9 +90,7 @@ func (t *translator) declare(v *wgsl.Variable) {
 
 // declared declares a name in the current scope.
 func (t *translator) declared(v *wgsl.Variable, x value) {
-	if err := t.scopes.Declare(v.Pos, v.Name, x); err != nil {
-		panic(err)
-	}
+	wgsl.Check(t.scopes.Declare(v.Pos, v.Name, x))
 }
 
 func (t *translator) assignment(s *wgsl.Assign) {
@@ -117,7 +105,7 @@ func (t *translator) assignment(s *wgsl.Assign) {
 	to := t.expr(s.To)
 	if !to.typ.Constructible() || !to.variable && (to.memory == nil || to.memory.buffer != nil &&
 		(to.memory.buffer.readOnly || to.memory.buffer.elem == nil)) {
-		fail(s.Pos, "an assignment to a value that is not a variable")
+		wgsl.Fail(s.Pos, "an assignment to a value that is not a variable")
 	}
 	from := t.typed(s.Value, to.typ)
 	if to.memory != nil {
@@ -135,13 +123,13 @@ func (t *translator) assignElement(e *wgsl.Index, from wgsl.Expr) bool {
 	if x.memory != nil || !x.variable || x.typ.N == 0 {
 		return false
 	}
-	i := t.position(e.I)
-	if i.ops[0].constant() {
+	i := t.position(e, x)
+	if i.constant() {
 		return false
 	}
 	v := t.typed(from, x.typ.Elem)
 	n := len(x.ops) / x.typ.N
-	at := t.clamped(i.ops[0], x.typ.N)
+	at := t.clamped(i, x.typ.N)
 	for k := range x.typ.N {
 		p := t.compare("==", wgsl.U32, at, number(uint32(k)))
 		for j, s := range scalars(x.typ.Elem) {
@@ -306,9 +294,7 @@ func (t *translator) unroll(s *wgsl.Loop, c counted) {
 
 func (t *translator) choose(s *wgsl.Switch) {
 	of := t.concrete(s.Of)
-	if of.typ != wgsl.I32 && of.typ != wgsl.U32 {
-		fail(s.Pos, "a switch over %s; want i32 or u32", of.typ)
-	}
+	wgsl.Check(s.Check(of.typ))
 	end := t.label("endswitch")
 	other := end
 	labels := make([]string, len(s.Cases))
@@ -320,7 +306,7 @@ func (t *translator) choose(s *wgsl.Switch) {
 		for _, e := range c.Values {
 			v := t.typed(e, of.typ)
 			if !v.ops[0].constant() {
-				fail(e.At(), "the value of a case is not a constant")
+				wgsl.Fail(e.At(), "the value of a case is not a constant")
 			}
 			switch p := t.compare("==", of.typ, of.ops[0], v.ops[0]); {
 			case t.ended || p.is(0):
@@ -348,10 +334,8 @@ func (t *translator) choose(s *wgsl.Switch) {
 
 func (t *translator) returns(s *wgsl.Return) {
 	c := t.calls[len(t.calls)-1]
-	switch {
-	case (s.Value == nil) != (c.result == nil):
-		fail(s.Pos, "the return does not match the result type of the function")
-	case s.Value != nil:
+	wgsl.Check(s.Check(c.result))
+	if s.Value != nil {
 		start := len(t.out)
 		v := t.typed(s.Value, c.result)
 		t.start = start

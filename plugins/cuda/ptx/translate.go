@@ -34,7 +34,6 @@ type translator struct {
 
 // call is a function while it is translated in place.
 type call struct {
-	of     *wgsl.Function
 	result *wgsl.Type // nil if the function has no result
 	ops    []operand  // registers of the result, if the function has several returns
 	end    string     // label after the function; empty if no return has used it
@@ -58,40 +57,19 @@ func translate(m *wgsl.Module) *Kernel {
 			return c.Value, nil
 		},
 	}
-	declared := map[string]bool{}
-	once := func(p wgsl.Pos, name string) {
-		if declared[name] {
-			fail(p, "%s is declared twice", name)
-		}
-		declared[name] = true
-	}
+	entry := wgsl.Must(m.Check())
 	for _, v := range m.Globals { // constants first, because types may use them as sizes of arrays
-		if once(v.Pos, v.Name); v.Keyword == "const" {
+		if v.Keyword == "const" {
 			t.scopes[0][v.Name] = t.constant(v)
 		}
 	}
 	for _, s := range m.Structs {
-		once(s.Pos, s.Name)
-		must(t.types.Declare(s))
+		wgsl.Must(t.types.Declare(s))
 	}
-	var entry *wgsl.Function
 	for _, f := range m.Functions {
-		once(f.Pos, f.Name)
 		t.functions[f.Name] = f
-		if f.Entry {
-			if entry != nil {
-				fail(f.Pos, "a second entry point; the first is %s", entry.Name)
-			}
-			entry = f
-		}
-	}
-	if entry == nil {
-		fail(wgsl.Pos{Line: 1, Col: 1}, "there is no entry point")
 	}
 	t.begin = entry.Pos
-	if entry.Threads < 1 || entry.Threads > 1024 {
-		fail(entry.Pos, "%d invocations of a workgroup; want 1 to 1024", entry.Threads)
-	}
 	t.effects = effects(m)
 	k := &Kernel{Entry: "rlx_main", Threads: entry.Threads}
 	var params []string
@@ -100,14 +78,8 @@ func translate(m *wgsl.Module) *Kernel {
 		if v.Keyword != "var" {
 			continue
 		}
-		if v.Type == nil {
-			fail(v.Pos, "%s has no type", v.Name)
-		}
 		switch v.Space {
 		case "storage":
-			if v.Binding != k.Buffers {
-				fail(v.Pos, "%s has binding %d; want %d, the next one", v.Name, v.Binding, k.Buffers)
-			}
 			params = append(params, v.Name, v.Name+"_bytes")
 			t.scopes[0][v.Name] = t.binding(v, lastBinding(m.Globals[i+1:]))
 			k.Buffers++
@@ -115,8 +87,6 @@ func translate(m *wgsl.Module) *Kernel {
 			bytes = t.workgroup(v, bytes)
 		case "private":
 			t.private(v)
-		default:
-			fail(v.Pos, "address space %q is not supported", v.Space)
 		}
 	}
 	t.head, t.out = t.out, nil
@@ -143,7 +113,7 @@ func lastBinding(rest []*wgsl.Variable) bool {
 
 // plain returns the type that a type expression names. Its values are in registers.
 func (t *translator) plain(e *wgsl.TypeExpr) *wgsl.Type {
-	typ := must(t.types.Constructible(e))
+	typ := wgsl.Must(t.types.Constructible(e))
 	inRegisters(e.Pos, typ)
 	return typ
 }
@@ -154,7 +124,7 @@ const mostScalars = 1024
 // inRegisters fails if values of a type have too many scalars for registers.
 func inRegisters(p wgsl.Pos, typ *wgsl.Type) {
 	if n := count(typ); n > mostScalars {
-		fail(p, "%s in registers: %d scalars; want at most %d", typ, n, mostScalars)
+		wgsl.Fail(p, "%s in registers: %d scalars; want at most %d", typ, n, mostScalars)
 	}
 }
 
@@ -174,7 +144,7 @@ func (t *translator) constant(v *wgsl.Variable) value {
 	}
 	for _, o := range x.ops {
 		if !o.constant() {
-			fail(v.Init.At(), "the value of const %s is not known", v.Name)
+			wgsl.Fail(v.Init.At(), "the value of const %s is not known", v.Name)
 		}
 	}
 	return x
@@ -182,23 +152,20 @@ func (t *translator) constant(v *wgsl.Variable) value {
 
 // binding declares a storage variable, and reads its address and length.
 func (t *translator) binding(v *wgsl.Variable, last bool) value {
-	typ := must(t.types.Resolve(v.Type))
-	if v.Init != nil {
-		fail(v.Pos, "an initial value of a variable in address space %s", v.Space)
-	}
+	typ := wgsl.Must(t.types.Resolve(v.Type))
 	b := &buffer{name: v.Name, base: t.fresh("d"), readOnly: last && v.ReadOnly, words: map[int]operand{}}
 	address := t.fresh("d")
 	t.line("ld.param.u64 %s, [%s]", address, v.Name)
 	t.line("cvta.to.global.u64 %s, %s", b.base, address)
 	if typ.Kind != wgsl.Array || typ.N > 0 {
 		if !v.ReadOnly {
-			fail(v.Pos, "%s in a buffer that is written; want an array without a size", typ)
+			wgsl.Fail(v.Pos, "%s in a buffer that is written; want an array without a size", typ)
 		}
 		return value{typ: typ, memory: &memory{space: "global", base: b.base, buffer: b}}
 	}
 	b.elem = typ.Elem
 	if hasBool(typ) {
-		fail(v.Pos, "%s in a buffer", typ)
+		wgsl.Fail(v.Pos, "%s in a buffer", typ)
 	}
 	bytes, elements, most := t.fresh("d"), t.fresh("d"), t.fresh("d")
 	t.line("ld.param.u64 %s, [%s_bytes]", bytes, v.Name)
@@ -216,15 +183,12 @@ func (t *translator) binding(v *wgsl.Variable, last bool) value {
 // workgroup declares a variable in shared memory, after the bytes that are in use. It returns the number of bytes in
 // use after it.
 func (t *translator) workgroup(v *wgsl.Variable, bytes int) int {
-	typ := must(t.types.Resolve(v.Type))
-	if v.Init != nil {
-		fail(v.Pos, "an initial value of a variable in address space %s", v.Space)
-	}
+	typ := wgsl.Must(t.types.Resolve(v.Type))
 	if typ.Kind == wgsl.Array && typ.N == 0 {
-		fail(v.Pos, "%s in workgroup memory", typ)
+		wgsl.Fail(v.Pos, "%s in workgroup memory", typ)
 	}
 	if hasBool(typ) {
-		fail(v.Pos, "%s in workgroup memory", typ)
+		wgsl.Fail(v.Pos, "%s in workgroup memory", typ)
 	}
 	size, align := typ.Size()
 	bytes = roundUp(bytes, align)
@@ -296,15 +260,12 @@ var builtinValues = map[string][]string{
 
 // entry translates the entry point.
 func (t *translator) entry(f *wgsl.Function) {
-	if f.Result != nil {
-		fail(f.Pos, "the entry point has a result")
-	}
 	scope := map[string]value{}
 	for _, p := range f.Params {
 		typ := t.plain(p.Type)
 		from := builtinValues[p.Builtin]
 		if from == nil || len(from) != count(typ) || typ.Scalar() != wgsl.U32 {
-			fail(p.Pos, "built-in value %q is not supported", p.Builtin)
+			wgsl.Fail(p.Pos, "built-in value %q is not supported", p.Builtin)
 		}
 		v := value{typ: typ}
 		for _, name := range from {
@@ -318,7 +279,7 @@ func (t *translator) entry(f *wgsl.Function) {
 		scope[p.Name] = v
 	}
 	t.scopes = append(t.scopes[:1], scope)
-	c := &call{of: f}
+	c := &call{}
 	t.calls = append(t.calls, c)
 	t.list(f.Body.List)
 	if c.end != "" {

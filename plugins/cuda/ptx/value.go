@@ -182,9 +182,9 @@ func (v value) constant() (c wgsl.Constant, ok bool) {
 func as(p wgsl.Pos, v value, to *wgsl.Type) value {
 	switch {
 	case !v.typ.Becomes(to):
-		fail(p, "a value of %s; want %s", v.typ, to)
+		wgsl.Fail(p, "a value of %s; want %s", v.typ, to)
 	case v.typ.Abstract():
-		return literal(must(wgsl.ConstantOf(p, v.abstract, to)))
+		return literal(wgsl.Must(wgsl.ConstantOf(p, v.abstract, to)))
 	}
 	return v
 }

@@ -4,65 +4,6 @@ import "github.com/rlx-go/rlx/plugins/internal/wgsl"
 
 // This file has functions that inspect code before it is translated.
 
-// walk calls f for all statements and expressions of a statement or an expression. f returns false to skip the parts of
-// its argument.
-func walk(n any, f func(n any) bool) {
-	if !f(n) {
-		return
-	}
-	block := func(b *wgsl.Block) {
-		for _, s := range b.List {
-			walk(s, f)
-		}
-	}
-	part := func(n any, present bool) {
-		if present {
-			walk(n, f)
-		}
-	}
-	switch n := n.(type) {
-	case *wgsl.Block:
-		block(n)
-	case *wgsl.Variable:
-		part(n.Init, n.Init != nil)
-	case *wgsl.Assign:
-		part(n.To, n.To != nil)
-		walk(n.Value, f)
-	case *wgsl.CallStatement:
-		walk(n.Call, f)
-	case *wgsl.If:
-		walk(n.Cond, f)
-		block(n.Then)
-		part(n.Else, n.Else != nil)
-	case *wgsl.Loop:
-		part(n.Init, n.Init != nil)
-		part(n.Cond, n.Cond != nil)
-		part(n.Update, n.Update != nil)
-		block(n.Body)
-	case *wgsl.Switch:
-		walk(n.Of, f)
-		for _, c := range n.Cases {
-			block(c.Body)
-		}
-	case *wgsl.Return:
-		part(n.Value, n.Value != nil)
-	case *wgsl.Unary:
-		walk(n.X, f)
-	case *wgsl.Binary:
-		walk(n.X, f)
-		walk(n.Y, f)
-	case *wgsl.Index:
-		walk(n.X, f)
-		walk(n.I, f)
-	case *wgsl.Member:
-		walk(n.X, f)
-	case *wgsl.Call:
-		for _, a := range n.Args {
-			walk(a, f)
-		}
-	}
-}
-
 func isName(e wgsl.Expr, name string) bool {
 	i, ok := e.(*wgsl.Ident)
 	return ok && i.Name == name
@@ -83,7 +24,7 @@ func root(e wgsl.Expr) string {
 
 // assigns reports whether a statement assigns to a name.
 func assigns(n any, name string) (found bool) {
-	walk(n, func(n any) bool {
+	wgsl.Walk(n, func(n any) bool {
 		if a, ok := n.(*wgsl.Assign); ok && a.To != nil && root(a.To) == name {
 			found = true
 		}
@@ -94,7 +35,7 @@ func assigns(n any, name string) (found bool) {
 
 // mentions reports whether a name occurs in an expression.
 func mentions(n any, name string) (found bool) {
-	walk(n, func(n any) bool {
+	wgsl.Walk(n, func(n any) bool {
 		if i, ok := n.(*wgsl.Ident); ok && i.Name == name {
 			found = true
 		}
@@ -105,7 +46,7 @@ func mentions(n any, name string) (found bool) {
 
 // indexesRegisters reports whether a statement indexes a value of the function by an expression with a name.
 func (t *translator) indexesRegisters(n any, name string) (found bool) {
-	walk(n, func(n any) bool {
+	wgsl.Walk(n, func(n any) bool {
 		if e, ok := n.(*wgsl.Index); ok && mentions(e.I, name) {
 			v, known := t.scopes.Find(root(e.X))
 			found = found || !known || v.memory == nil && v.typ.N > 0
@@ -118,7 +59,7 @@ func (t *translator) indexesRegisters(n any, name string) (found bool) {
 // known returns the value of an expression that is a constant integer and needs no instructions.
 func (t *translator) known(e wgsl.Expr) (int64, bool) {
 	simple := true
-	walk(e, func(n any) bool {
+	wgsl.Walk(e, func(n any) bool {
 		switch n := n.(type) {
 		case *wgsl.Literal, *wgsl.Binary:
 		case *wgsl.Ident:
@@ -157,7 +98,7 @@ func effects(m *wgsl.Module) map[string]bool {
 			if out[f.Name] {
 				continue
 			}
-			walk(f.Body, func(n any) bool {
+			wgsl.Walk(f.Body, func(n any) bool {
 				switch n := n.(type) {
 				case *wgsl.Loop:
 					out[f.Name] = true
@@ -188,7 +129,7 @@ func isGlobal(m *wgsl.Module, name string) bool {
 
 // lazy reports whether an expression should be evaluated only where it is needed: if it reads memory or has effects.
 func (t *translator) lazy(e wgsl.Expr) (found bool) {
-	walk(e, func(n any) bool {
+	wgsl.Walk(e, func(n any) bool {
 		switch n := n.(type) {
 		case *wgsl.Call:
 			found = found || t.effects[n.Of.Name]

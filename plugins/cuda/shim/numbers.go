@@ -36,6 +36,11 @@ func largest(a, b uint32) uint32 {
 	return number(max(math.Float32frombits(a), math.Float32frombits(b)))
 }
 
+// smallest is min.NaN: NaN if one operand is.
+func smallest(a, b uint32) uint32 {
+	return number(min(math.Float32frombits(a), math.Float32frombits(b)))
+}
+
 // clamped converts a float to an integer between two bounds. NaN gives 0.
 func clamped(least, most float64) func(a uint32) uint32 {
 	return func(a uint32) uint32 {
@@ -100,7 +105,7 @@ func flushed(a uint32) uint32 {
 	return a
 }
 
-// rounded returns a float with so many bits, half to even, or fewer for values below the power of two of the exponent.
+// rounded rounds a float to that many digits in base 2, half to even. Values below 2^least have fewer.
 func rounded(f float64, digits, least int) uint32 {
 	if f == 0 || f-f != 0 {
 		return number(float32(f))

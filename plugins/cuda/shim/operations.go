@@ -348,6 +348,7 @@ var operations = joined(map[string]operation{
 
 	"add.f32": words2("f=ff", addFloats), "mul.f32": words2("f=ff", mulFloats), "sub.f32": words2("f=ff", subFloats),
 	"max.NaN.f32":    each2("f=ff", largest),
+	"min.NaN.f32":    each2("f=ff", smallest),
 	"copysign.f32":   each2("f=ff", func(a, b uint32) uint32 { return a&(1<<31) | b&^(1<<31) }),
 	"rcp.approx.f32": float1(reciprocal), "rcp.rn.f32": float1(reciprocal),
 	"ex2.approx.ftz.f32": each1("f=f", func(a uint32) uint32 { return flushed(approximate(flushed(a))) }),

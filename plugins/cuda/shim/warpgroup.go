@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// This file has the products of warpgroups, of which PTX says: they read shared memory and write their sums at any time
-// until they are waited for, and see writes of threads only after fence.proxy.async.
+// This file has the products of warpgroups. According to PTX, they read shared memory and write their sums at any time
+// until a thread waits for them, and they see writes of threads only after fence.proxy.async.
 
 // group4 is the number of threads in a warpgroup.
 const group4 = 4 * warp
@@ -204,7 +204,7 @@ func narrowed(w uint32, typ string) float64 {
 	return float64(half(uint16(w)))
 }
 
-// inRegisters returns a 64x16 matrix in registers of a warpgroup, of which each warp has 16 rows as for mma.
+// inRegisters returns a 64x16 matrix in registers of a warpgroup. Each warp has 16 rows, laid out as for mma.
 func (m *machine) inRegisters(registers []int32, first int32, typ string) [][16]float64 {
 	out := make([][16]float64, 64)
 	for l := range int32(group4) {
@@ -220,7 +220,7 @@ func (m *machine) inRegisters(registers []int32, first int32, typ string) [][16]
 }
 
 // multiplyGroup adds the product of a 64x16 matrix and a 16xN matrix to the sums of a warpgroup, or sets them to it.
-// The first takes so many operands: 1 for a descriptor, or 4 registers.
+// left is the number of operands of the first: 1 for a descriptor, or 4 registers.
 func (m *machine) multiplyGroup(in *instruction, first int32, typ string, left int, across bool) {
 	u := &m.flights[first/group4].open
 	var a [][16]float64

@@ -348,7 +348,7 @@ func (x *executable) compile() error {
 	return nil
 }
 
-// sources returns the different sources of the dispatches of which there is no pipeline. of[i] is the first dispatch
+// sources returns the distinct sources of the dispatches that have no pipeline yet. of[i] is the first dispatch
 // that needs sources[i].
 func (x *executable) sources(have map[string]Pipeline) (sources []Source, of []*dispatch) {
 	seen := map[string]bool{}

@@ -7,8 +7,9 @@ import (
 	"github.com/rlx-go/rlx/core/program"
 )
 
-// passing are weights that only shaders of kernels.Shader.Once read, such as weights in f32 of which products read
-// copies in 16 bits. They are on the device only while these shaders run: a batch of them at a time.
+// passing are weights that are read only by shaders that run once (kernels.Shader.Once): for example weights in f32,
+// from which such a shader makes the copies in 16 bits that products read. They are on the device only while these
+// shaders run: a batch of them at a time.
 type passing struct {
 	list  []interval  // in the order of the section; at is that in the batch
 	batch []int       // of each
@@ -71,8 +72,8 @@ func (x *executable) planPassing(stay, pass []interval) []interval {
 	return stay
 }
 
-// weightsRead returns the ranges of the weights that steps read, those of loops, too. pass are those that only shaders
-// of kernels.Shader.Once read, each of which reads one.
+// weightsRead returns the ranges of the weights that steps read, also in loops. pass are those that only
+// shaders of kernels.Shader.Once read. Each such shader reads one.
 func (x *executable) weightsRead() (stay, pass []interval) {
 	once, others := map[int]bool{}, map[int]bool{} // by node
 	for i := range x.dispatches {

@@ -112,7 +112,7 @@ func (x *executable) planInside(order []*ir.Node) {
 	}
 }
 
-// planOnly finds the values of which only the copies are read.
+// planOnly finds the values that are read only through their copies.
 func (x *executable) planOnly(order []*ir.Node, group map[int]int) {
 	r := &x.rounded
 	r.only = map[int]bool{}

@@ -317,7 +317,7 @@ func (c *recording) measure() {
 // paceOf returns the average time of a dispatch in the last plain run of the same sizes or, before the first, of any.
 func (x *executable) paceOf() time.Duration { return cmp.Or(x.sizes.pace, x.pace) }
 
-// dispatches returns the number of dispatches of the run, of which all are submitted.
+// dispatches returns the number of dispatches of the run. All have been submitted.
 func (c *recording) dispatches() int {
 	if len(c.exec.loops) > 0 {
 		return c.flow.all

@@ -24,7 +24,7 @@ var long = []string{
 	"<<", ">>",
 }
 
-// lex splits a source into tokens. The last token has the kind end. It panics as fail does.
+// lex splits a source into tokens. The last token has the kind end. It panics as Fail does.
 func lex(src string) (out []token) {
 	line, begin := 1, 0 // number and offset of the current line
 	for i := 0; i < len(src); {
@@ -61,7 +61,7 @@ func lex(src string) (out []token) {
 			out = append(out, token{punctuation, text, at})
 			i += len(text)
 		default:
-			fail(at, "character %q is not supported", c)
+			Fail(at, "character %q is not supported", c)
 		}
 	}
 	return append(out, token{kind: end, pos: Pos{line, len(src) - begin + 1}})

@@ -137,3 +137,18 @@ func (e *Member) Type(x *Type) (*Type, error) {
 	}
 	return nil, e.Errorf("%s has no member %s", x, e.Name)
 }
+
+// Type returns the type of an element of x. i is the index: its type and, if it is constant, its value. An error is an
+// *Error.
+func (e *Index) Type(x *Type, i Constant) (*Type, error) {
+	if i.Type != I32 && i.Type != U32 {
+		return nil, e.I.At().Errorf("an index of %s; want i32 or u32", i.Type)
+	}
+	if x.Kind != Array && x.Kind != Vector && x.Kind != Matrix {
+		return nil, e.Errorf("an index of %s", x)
+	}
+	if n, ok := i.Whole(); ok && (n < 0 || x.N > 0 && n >= int64(x.N)) {
+		return nil, e.I.At().Errorf("index %d of %s", n, x)
+	}
+	return x.Elem, nil
+}

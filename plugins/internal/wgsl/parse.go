@@ -16,7 +16,7 @@ type parser struct {
 // Parse parses a complete WGSL text. It checks the syntax only: names may be undeclared and types wrong. Blocks and
 // expressions nest at most 200 levels deep. An error is an *Error.
 func Parse(src string) (tree *Module, err error) {
-	defer catch(&err)
+	defer Catch(&err)
 	p := &parser{tokens: lex(src)}
 	m := &Module{}
 	for p.peek().kind != end {
@@ -34,7 +34,7 @@ func Parse(src string) (tree *Module, err error) {
 			f.Entry, f.Threads = attrs.compute, attrs.threads
 			m.Functions = append(m.Functions, f)
 		default:
-			fail(t.pos, "%s; want struct, var, const or fn", t)
+			Fail(t.pos, "%s; want struct, var, const or fn", t)
 		}
 	}
 	return m, nil
@@ -71,7 +71,7 @@ func (p *parser) accept(text string) bool {
 
 func (p *parser) expect(text string) Pos {
 	if t := p.peek(); !p.is(text) {
-		fail(t.pos, "%s; want %q", t, text)
+		Fail(t.pos, "%s; want %q", t, text)
 	}
 	return p.next().pos
 }
@@ -79,7 +79,7 @@ func (p *parser) expect(text string) Pos {
 func (p *parser) word(what string) token {
 	t := p.next()
 	if t.kind != word {
-		fail(t.pos, "%s; want %s", t, what)
+		Fail(t.pos, "%s; want %s", t, what)
 	}
 	return t
 }
@@ -87,7 +87,7 @@ func (p *parser) word(what string) token {
 // deeper enters a nested statement or expression and returns a function that leaves it.
 func (p *parser) deeper() func() {
 	if p.depth++; p.depth > mostDepth {
-		fail(p.peek().pos, "more than %d levels of statements and expressions", mostDepth)
+		Fail(p.peek().pos, "more than %d levels of statements and expressions", mostDepth)
 	}
 	return func() { p.depth-- }
 }
@@ -111,12 +111,12 @@ func (p *parser) attributes() attributes {
 			p.expect("(")
 			a.threads = p.count()
 			if !p.accept(")") {
-				fail(p.peek().pos, "a workgroup of several dimensions; want one")
+				Fail(p.peek().pos, "a workgroup of several dimensions; want one")
 			}
 		case "group":
 			p.expect("(")
 			if n := p.peek(); p.count() != 0 {
-				fail(n.pos, "group %s; only group 0 is supported", n.text)
+				Fail(n.pos, "group %s; only group 0 is supported", n.text)
 			}
 			p.expect(")")
 		case "binding":
@@ -128,7 +128,7 @@ func (p *parser) attributes() attributes {
 			a.builtin = p.word("a built-in value").text
 			p.expect(")")
 		default:
-			fail(t.pos, "attribute %s is not supported", t.text)
+			Fail(t.pos, "attribute %s is not supported", t.text)
 		}
 	}
 	return a
@@ -143,7 +143,7 @@ func (p *parser) count() int {
 	}
 	n, err := strconv.ParseUint(text, 10, 16)
 	if t.kind != number || err != nil {
-		fail(t.pos, "%s; want a number up to 65535", t)
+		Fail(t.pos, "%s; want a number up to 65535", t)
 	}
 	return int(n)
 }
@@ -164,7 +164,7 @@ func (p *parser) fields(open, shut string) (out []Field) {
 		p.expect(":")
 		out = append(out, Field{n.pos, n.text, p.typ(), a.builtin})
 		if !p.accept(",") && !p.is(shut) {
-			fail(p.peek().pos, `%s; want "," or %q`, p.peek(), shut)
+			Fail(p.peek().pos, `%s; want "," or %q`, p.peek(), shut)
 		}
 	}
 	return out
@@ -208,7 +208,7 @@ func (p *parser) variable(keyword string) *Variable {
 			case "read_write":
 				v.ReadOnly = false
 			default:
-				fail(access.pos, "access mode %s is not supported", access.text)
+				Fail(access.pos, "access mode %s is not supported", access.text)
 			}
 		}
 		p.expect(">")
@@ -221,7 +221,7 @@ func (p *parser) variable(keyword string) *Variable {
 		v.Init = p.expr(0)
 	}
 	if v.Type == nil && v.Init == nil || keyword != "var" && v.Init == nil {
-		fail(v.Pos, "%s %s has no initial value", keyword, v.Name)
+		Fail(v.Pos, "%s %s has no initial value", keyword, v.Name)
 	}
 	return v
 }
@@ -241,7 +241,7 @@ func (p *parser) block() *Block {
 	b := &Block{Pos: p.expect("{")}
 	for !p.accept("}") {
 		if p.peek().kind == end {
-			fail(p.peek().pos, `the text ends here; want "}"`)
+			Fail(p.peek().pos, `the text ends here; want "}"`)
 		}
 		if p.accept(";") {
 			continue
@@ -421,7 +421,7 @@ func (p *parser) primary() Expr {
 		}
 		if !p.accept("(") {
 			if of.Args != nil {
-				fail(p.peek().pos, `%s; want "("`, p.peek())
+				Fail(p.peek().pos, `%s; want "("`, p.peek())
 			}
 			return &Ident{t.pos, t.text}
 		}
@@ -429,7 +429,7 @@ func (p *parser) primary() Expr {
 		for !p.accept(")") {
 			c.Args = append(c.Args, p.expr(0))
 			if !p.accept(",") && !p.is(")") {
-				fail(p.peek().pos, `%s; want "," or ")"`, p.peek())
+				Fail(p.peek().pos, `%s; want "," or ")"`, p.peek())
 			}
 		}
 		return c
@@ -438,6 +438,6 @@ func (p *parser) primary() Expr {
 		p.expect(")")
 		return x
 	}
-	fail(t.pos, "%s; want an expression", t)
+	Fail(t.pos, "%s; want an expression", t)
 	return nil
 }

@@ -163,13 +163,13 @@ type Resolver struct {
 // Declare resolves the declaration of a struct, and adds it to Structs. Its members must be constructible. An error is
 // an *Error.
 func (r *Resolver) Declare(s *Struct) (typ *Type, err error) {
-	defer catch(&err)
+	defer Catch(&err)
 	t := &Type{Name: s.Name, Kind: Structure}
 	for _, f := range s.Fields {
 		t.Fields = append(t.Fields, TypedField{f.Name, r.constructible(f.Type)})
 	}
 	if len(s.Fields) == 0 {
-		fail(s.Pos, "struct %s has no members", s.Name)
+		Fail(s.Pos, "struct %s has no members", s.Name)
 	}
 	r.Structs[s.Name] = t
 	return t, nil
@@ -178,27 +178,27 @@ func (r *Resolver) Declare(s *Struct) (typ *Type, err error) {
 // Resolve returns the type that a type expression names. An array of a fixed size has at most 65536 elements and 1 MiB.
 // An error is an *Error, or one of Constant.
 func (r *Resolver) Resolve(e *TypeExpr) (t *Type, err error) {
-	defer catch(&err)
+	defer Catch(&err)
 	return r.resolve(e), nil
 }
 
 // Constructible is like Resolve, and fails if the type is not constructible.
 func (r *Resolver) Constructible(e *TypeExpr) (t *Type, err error) {
-	defer catch(&err)
+	defer Catch(&err)
 	return r.constructible(e), nil
 }
 
 func (r *Resolver) constructible(e *TypeExpr) *Type {
 	t := r.resolve(e)
 	if !t.Constructible() {
-		fail(e.Pos, "%s; want a type whose values can be copied", t)
+		Fail(e.Pos, "%s; want a type whose values can be copied", t)
 	}
 	return t
 }
 
 func (r *Resolver) resolve(e *TypeExpr) *Type {
 	if e.Number != nil {
-		fail(e.Pos, "a number; want a type")
+		Fail(e.Pos, "a number; want a type")
 	}
 	t := named[e.Name]
 	if t == nil {
@@ -213,50 +213,50 @@ func (r *Resolver) resolve(e *TypeExpr) *Type {
 		e.takes(1)
 		elem := r.resolve(e.Args[0])
 		if elem.Kind != Scalar {
-			fail(e.Pos, "a vector of %s; want bool, i32, u32 or f32", elem)
+			Fail(e.Pos, "a vector of %s; want bool, i32, u32 or f32", elem)
 		}
 		return VectorOf(elem, int(e.Name[3]-'0'))
 	case "mat4x4":
 		e.takes(1)
 		if r.resolve(e.Args[0]) != F32 {
-			fail(e.Pos, "a matrix of %s; want f32", e.Args[0].Name)
+			Fail(e.Pos, "a matrix of %s; want f32", e.Args[0].Name)
 		}
 		return mat4x4
 	case "atomic":
 		e.takes(1)
 		elem := r.resolve(e.Args[0])
 		if elem != U32 {
-			fail(e.Pos, "an atomic %s; want u32", elem)
+			Fail(e.Pos, "an atomic %s; want u32", elem)
 		}
 		return &Type{Name: "atomic<" + elem.Name + ">", Kind: Atomic, Elem: elem}
 	case "array":
 		return r.array(e)
 	}
-	fail(e.Pos, "type %s is not declared or not supported", e.Name)
+	Fail(e.Pos, "type %s is not declared or not supported", e.Name)
 	return nil
 }
 
 // takes fails if a type expression has another number of arguments.
 func (e *TypeExpr) takes(n int) {
 	if len(e.Args) != n {
-		fail(e.Pos, "type %s has %d arguments; want %d", e.Name, len(e.Args), n)
+		Fail(e.Pos, "type %s has %d arguments; want %d", e.Name, len(e.Args), n)
 	}
 }
 
 func (r *Resolver) array(e *TypeExpr) *Type {
 	if len(e.Args) != 1 && len(e.Args) != 2 {
-		fail(e.Pos, "type array has %d arguments; want 1 or 2", len(e.Args))
+		Fail(e.Pos, "type array has %d arguments; want 1 or 2", len(e.Args))
 	}
 	elem := r.resolve(e.Args[0])
 	if elem.Kind == Array && elem.N == 0 {
-		fail(e.Pos, "an array of %s", elem)
+		Fail(e.Pos, "an array of %s", elem)
 	}
 	if len(e.Args) == 1 {
 		return &Type{Name: "array<" + elem.Name + ">", Kind: Array, Elem: elem}
 	}
 	n := r.count(e.Args[1])
 	if bytes, align := elem.Size(); roundUp(bytes, align) > mostBytes/n {
-		fail(e.Pos, "an array of more than %d bytes", mostBytes)
+		Fail(e.Pos, "an array of more than %d bytes", mostBytes)
 	}
 	return &Type{Name: fmt.Sprintf("array<%s, %d>", elem.Name, n), Kind: Array, Elem: elem, N: n}
 }
@@ -266,17 +266,17 @@ func (r *Resolver) count(e *TypeExpr) int {
 	var x Expr = e.Number
 	if e.Number == nil {
 		if len(e.Args) > 0 {
-			fail(e.Pos, "a type; want a number")
+			Fail(e.Pos, "a type; want a number")
 		}
 		x = &Ident{e.Pos, e.Name}
 	}
 	c, err := r.Constant(x)
 	if err != nil {
-		panic(passed{err})
+		Check(err)
 	}
 	n, ok := whole(c)
 	if !ok || n < 1 || n > mostElements {
-		fail(e.Pos, "the size of an array is not a constant from 1 to %d", mostElements)
+		Fail(e.Pos, "the size of an array is not a constant from 1 to %d", mostElements)
 	}
 	return int(n)
 }

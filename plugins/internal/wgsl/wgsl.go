@@ -30,19 +30,30 @@ func (p Pos) Errorf(format string, args ...any) *Error {
 	return &Error{p, fmt.Sprintf(format, args...)}
 }
 
-// fail panics with an *Error, which catch recovers.
-func fail(p Pos, format string, args ...any) { panic(p.Errorf(format, args...)) }
+// Fail panics with an *Error, which Catch recovers.
+func Fail(p Pos, format string, args ...any) { Check(p.Errorf(format, args...)) }
 
-// passed is the panic for an error of a function that the caller of the package passed.
-type passed struct{ error }
+// Must returns v. If err is not nil, it panics with it, and Catch recovers it.
+func Must[T any](v T, err error) T {
+	Check(err)
+	return v
+}
 
-// catch stores the error of a panic into err. Each exported function that may call fail defers it.
-func catch(err *error) {
+// Check panics with err, which Catch recovers, if it is not nil.
+func Check(err error) {
+	if err != nil {
+		panic(failed{err})
+	}
+}
+
+// failed is the panic of Fail, Must and Check.
+type failed struct{ error }
+
+// Catch stores the error of a panic of Fail, Must or Check into err. A function that may panic so defers it.
+func Catch(err *error) {
 	switch p := recover().(type) {
 	case nil:
-	case *Error:
-		*err = p
-	case passed:
+	case failed:
 		*err = p.error
 	default:
 		panic(p)

@@ -22,11 +22,11 @@ func floatText(f float32) string {
 func (t *translator) expr(e wgsl.Expr) value {
 	switch e := e.(type) {
 	case *wgsl.Literal:
-		return literal(must(e.Constant()))
+		return literal(wgsl.Must(e.Constant()))
 	case *wgsl.Ident:
 		s, ok := t.scopes.Find(e.Name)
 		if !ok {
-			fail(e.Pos, "%s is not declared", e.Name)
+			wgsl.Fail(e.Pos, "%s is not declared", e.Name)
 		}
 		return s
 	case *wgsl.Unary:
@@ -40,7 +40,7 @@ func (t *translator) expr(e wgsl.Expr) value {
 	case *wgsl.Call:
 		v, ok := t.call(e)
 		if !ok {
-			fail(e.Pos, "%s has no result", e.Of.Name)
+			wgsl.Fail(e.Pos, "%s has no result", e.Of.Name)
 		}
 		return v
 	}
@@ -52,7 +52,7 @@ func (t *translator) expr(e wgsl.Expr) value {
 func as(p wgsl.Pos, v value, to *wgsl.Type) value {
 	switch {
 	case !v.typ.Becomes(to):
-		fail(p, "a value of %s; want %s", v.typ, to)
+		wgsl.Fail(p, "a value of %s; want %s", v.typ, to)
 	case v.typ.Abstract():
 		return constantOf(p, v.constant, to)
 	}
@@ -70,7 +70,7 @@ func (t *translator) concrete(e wgsl.Expr) value { return concrete(e.At(), t.exp
 func (t *translator) unary(e *wgsl.Unary) value {
 	v := t.expr(e.X)
 	if e.Op == "&" {
-		fail(e.Pos, "a pointer; & is supported only in arguments of atomic functions and matrix functions")
+		wgsl.Fail(e.Pos, "a pointer; & is supported only in arguments of atomic functions and matrix functions")
 	}
 	if v.typ.Abstract() {
 		if e.Op == "-" {
@@ -78,7 +78,7 @@ func (t *translator) unary(e *wgsl.Unary) value {
 		}
 		v = concrete(e.X.At(), v)
 	}
-	out := value{typ: must(e.Type(v.typ)), text: e.Op + v.tight(), loose: true}
+	out := value{typ: wgsl.Must(e.Type(v.typ)), text: e.Op + v.tight(), loose: true}
 	if e.Op == "-" && v.typ.Integer() { // wraps: the smallest value is its own negation
 		if n, ok := v.whole(); ok && n > 0 {
 			return constantOf(e.Pos, constant.MakeInt64(-n), wgsl.I32)
@@ -110,13 +110,13 @@ func (t *translator) binary(e *wgsl.Binary) value {
 	if x.constant != nil && y.constant != nil {
 		c, ok, err := e.Fold(wgsl.Constant{Type: x.typ, Value: x.constant}, wgsl.Constant{Type: y.typ,
 			Value: y.constant})
-		if must(ok, err) {
+		if wgsl.Must(ok, err) {
 			return literal(c)
 		}
 	}
 	tx, ty := e.Operands(x.typ, y.typ)
 	x, y = as(e.X.At(), x, tx), as(e.Y.At(), y, ty)
-	out := value{typ: must(e.Type(x.typ, y.typ)), loose: true, text: x.tight() + " " + e.Op + " " + y.tight()}
+	out := value{typ: wgsl.Must(e.Type(x.typ, y.typ)), loose: true, text: x.tight() + " " + e.Op + " " + y.tight()}
 	signed := x.typ.Scalar() == wgsl.I32
 	switch e.Op {
 	case "+", "-", "*":
@@ -147,7 +147,7 @@ func (t *translator) binary(e *wgsl.Binary) value {
 // quotient returns the text of a division or a remainder of type typ, by a helper that handles the divisors 0 and -1.
 func (t *translator) quotient(e *wgsl.Binary, x, y value, typ *wgsl.Type) string {
 	if typ.Kind == wgsl.Vector && typ.Elem == wgsl.I32 {
-		fail(e.Pos, "operator %s of %s and %s", e.Op, x.typ, y.typ)
+		wgsl.Fail(e.Pos, "operator %s of %s and %s", e.Op, x.typ, y.typ)
 	}
 	helper := map[string]string{"/": "rlx_div", "%": "rlx_mod"}[e.Op]
 	t.need(helper)
@@ -163,10 +163,8 @@ func shiftBy(y value) string {
 }
 
 func (t *translator) index(e *wgsl.Index) value {
-	x, i := t.expr(e.X), t.position(e.I)
-	if n, ok := i.whole(); ok && (n < 0 || x.typ.N > 0 && n >= int64(x.typ.N)) {
-		fail(e.I.At(), "index %d of %s", n, x.typ)
-	}
+	x := t.expr(e.X)
+	i := t.position(e, x)
 	out := value{typ: x.typ.Elem, ref: x.ref}
 	switch {
 	case x.typ.Kind == wgsl.Array && x.typ.N == 0:
@@ -176,8 +174,6 @@ func (t *translator) index(e *wgsl.Index) value {
 		out.text = x.tight() + "[" + within(i, x.typ.N) + "]"
 	case x.typ.Kind == wgsl.Array:
 		out.text = x.tight() + ".at[" + within(i, x.typ.N) + "]"
-	default:
-		fail(e.Pos, "an index of %s", x.typ)
 	}
 	return out
 }
@@ -198,24 +194,22 @@ func within(i value, n int) string {
 func (t *translator) put(e *wgsl.Index, v wgsl.Expr) string {
 	x := t.expr(e.X)
 	if !x.ref {
-		fail(e.Pos, "an assignment to a value that is not a variable")
+		wgsl.Fail(e.Pos, "an assignment to a value that is not a variable")
 	}
 	t.need("rlx_put")
-	return "rlx_put(" + x.text + ", " + t.position(e.I).text + ", " + t.typed(v, x.typ.Elem).text + ")"
+	return "rlx_put(" + x.text + ", " + t.position(e, x).text + ", " + t.typed(v, x.typ.Elem).text + ")"
 }
 
-// position translates an index, which must be i32 or u32.
-func (t *translator) position(e wgsl.Expr) value {
-	i := t.concrete(e)
-	if i.typ != wgsl.I32 && i.typ != wgsl.U32 {
-		fail(e.At(), "an index of %s; want i32 or u32", i.typ)
-	}
+// position translates the index of an element of x.
+func (t *translator) position(e *wgsl.Index, x value) value {
+	i := t.concrete(e.I)
+	wgsl.Must(e.Type(x.typ, wgsl.Constant{Type: i.typ, Value: i.constant}))
 	return i
 }
 
 func (t *translator) member(e *wgsl.Member) value {
 	x := t.expr(e.X)
-	out := value{text: x.tight() + "." + e.Name, typ: must(e.Type(x.typ)), ref: x.ref}
+	out := value{text: x.tight() + "." + e.Name, typ: wgsl.Must(e.Type(x.typ)), ref: x.ref}
 	switch x.typ.Kind {
 	case wgsl.Structure:
 		out.text = x.tight() + "." + msl(e.Name)

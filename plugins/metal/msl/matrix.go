@@ -14,13 +14,10 @@ import (
 // address translates argument arg of a call, which must be &x, and checks the type of x. want describes x in errors.
 // The result is x, without the &.
 func (t *translator) address(e *wgsl.Call, arg int, want string, ok func(*wgsl.Type) bool) value {
-	u, isAddress := e.Args[arg].(*wgsl.Unary)
-	if !isAddress || u.Op != "&" {
-		fail(e.Args[arg].At(), "argument %d of %s; want the address of %s", arg+1, e.Of.Name, want)
-	}
-	v := t.expr(u.X)
+	v := t.expr(wgsl.Must(e.Address(arg, want)))
 	if !ok(v.typ) {
-		fail(u.Pos, "argument %d of %s is the address of %s; want that of %s", arg+1, e.Of.Name, v.typ, want)
+		wgsl.Fail(e.Args[arg].At(), "argument %d of %s is the address of %s; want that of %s", arg+1, e.Of.Name, v.typ,
+			want)
 	}
 	return v
 }
@@ -47,7 +44,7 @@ func (t *translator) elements(e *wgsl.Call, m value, space string) string {
 		return t.Kind == wgsl.Array && t.Elem.Scalar() == holds && t.Elem.N != 3
 	})
 	if !strings.HasPrefix(v.text, "shared->") {
-		fail(e.Args[1].At(), "argument 2 of %s; want the address of a variable in workgroup memory", e.Of.Name)
+		wgsl.Fail(e.Args[1].At(), "argument 2 of %s; want the address of a variable in workgroup memory", e.Of.Name)
 	}
 	return fmt.Sprintf("(%s %s*)(&%s) + %s", space, elem, v.text, t.typed(e.Args[2], wgsl.U32).tight())
 }
@@ -56,7 +53,7 @@ func (t *translator) elements(e *wgsl.Call, m value, space string) string {
 func (t *translator) constant(e *wgsl.Call, arg int, typ *wgsl.Type) string {
 	v := t.typed(e.Args[arg], typ)
 	if v.constant == nil {
-		fail(e.Args[arg].At(), "argument %d of %s; want a literal", arg+1, e.Of.Name)
+		wgsl.Fail(e.Args[arg].At(), "argument %d of %s; want a literal", arg+1, e.Of.Name)
 	}
 	return v.text
 }

@@ -26,28 +26,9 @@ type Kernel struct {
 	Matrices bool
 }
 
-// fail panics with a *wgsl.Error, which Translate recovers and returns.
-func fail(p wgsl.Pos, format string, args ...any) { panic(p.Errorf(format, args...)) }
-
-// must returns v, or panics with the error, a *wgsl.Error.
-func must[T any](v T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return v
-}
-
 // Translate translates a complete WGSL text with one entry point. The error is a *wgsl.Error. The same text always
 // gives the same result.
 func Translate(src string) (k *Kernel, err error) {
-	defer func() {
-		switch p := recover().(type) {
-		case nil:
-		case *wgsl.Error:
-			k, err = nil, p
-		default:
-			panic(p)
-		}
-	}()
-	return translate(must(wgsl.Parse(src))), nil
+	defer wgsl.Catch(&err)
+	return translate(wgsl.Must(wgsl.Parse(src))), nil
 }

@@ -16,9 +16,7 @@ func (t *translator) local(p wgsl.Pos, name string, v value) string {
 	}
 	t.used[out] = true
 	v.text = out
-	if err := t.scopes.Declare(p, name, v); err != nil {
-		panic(err)
-	}
+	wgsl.Check(t.scopes.Declare(p, name, v))
 	return out
 }
 
@@ -36,15 +34,12 @@ func (t *translator) line(format string, args ...any) {
 
 // function writes a function as a method of the struct that holds the global variables.
 func (t *translator) function(f *wgsl.Function) {
-	t.used, t.calls, t.result = map[string]bool{}, map[string]bool{}, nil
+	t.used, t.result = map[string]bool{}, nil
 	t.scopes = append(t.scopes[:1], map[string]value{})
 	result, params := "void", []string{}
 	if f.Result != nil {
 		t.result = t.plain(f.Result)
 		result = typeName(t.result)
-	}
-	if f.Entry && f.Result != nil {
-		fail(f.Pos, "the entry point has a result")
 	}
 	for _, p := range f.Params {
 		typ := t.plain(p.Type)
@@ -112,7 +107,7 @@ func (t *translator) simple(s wgsl.Statement) string {
 		}
 		to := t.expr(s.To)
 		if !to.ref || !to.typ.Constructible() {
-			fail(s.Pos, "an assignment to a value that is not a variable")
+			wgsl.Fail(s.Pos, "an assignment to a value that is not a variable")
 		}
 		return to.text + " = " + t.typed(s.Value, to.typ).text
 	}
@@ -130,9 +125,6 @@ func (t *translator) isBuffer(e wgsl.Expr) bool {
 }
 
 func (t *translator) declare(v *wgsl.Variable) string {
-	if v.Space != "" && v.Space != "function" {
-		fail(v.Pos, "a variable of address space %s in a function", v.Space)
-	}
 	if v.Keyword == "const" {
 		x := t.constValue(v)
 		text := x.text
@@ -161,9 +153,7 @@ func (t *translator) declare(v *wgsl.Variable) string {
 		x.typ = t.plain(v.Type)
 		init = t.typed(v.Init, x.typ).text
 	}
-	if !x.typ.Constructible() {
-		fail(v.Pos, "%s of %s; want a type whose values can be copied", v.Keyword, x.typ)
-	}
+	wgsl.Check(v.CheckLocal(x.typ))
 	return typeName(x.typ) + " " + t.local(v.Pos, v.Name, x) + " = " + init
 }
 
@@ -203,15 +193,13 @@ func (t *translator) loop(s *wgsl.Loop) {
 
 func (t *translator) switchStatement(s *wgsl.Switch) {
 	of := t.concrete(s.Of)
-	if of.typ != wgsl.I32 && of.typ != wgsl.U32 {
-		fail(s.Pos, "a switch over %s; want i32 or u32", of.typ)
-	}
+	wgsl.Check(s.Check(of.typ))
 	t.line("switch (%s) {", of.text)
 	for _, c := range s.Cases {
 		for _, e := range c.Values {
 			v := t.typed(e, of.typ)
 			if v.constant == nil {
-				fail(e.At(), "the value of a case is not a constant")
+				wgsl.Fail(e.At(), "the value of a case is not a constant")
 			}
 			t.line("case %s:", v.text)
 		}
@@ -227,12 +215,10 @@ func (t *translator) switchStatement(s *wgsl.Switch) {
 }
 
 func (t *translator) returnStatement(s *wgsl.Return) {
-	switch {
-	case s.Value == nil && t.result == nil:
+	wgsl.Check(s.Check(t.result))
+	if s.Value == nil {
 		t.line("return;")
-	case s.Value == nil || t.result == nil:
-		fail(s.Pos, "the return does not match the result type of the function")
-	default:
-		t.line("return %s;", t.typed(s.Value, t.result).text)
+		return
 	}
+	t.line("return %s;", t.typed(s.Value, t.result).text)
 }

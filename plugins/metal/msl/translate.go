@@ -3,7 +3,6 @@ package msl
 import (
 	"fmt"
 	"go/constant"
-	"maps"
 	"slices"
 	"strings"
 
@@ -17,7 +16,6 @@ type translator struct {
 	scopes    wgsl.Scopes[value]
 	used      map[string]bool // MSL names of the current function's variables
 	result    *wgsl.Type      // of the current function, or nil
-	calls     map[string]bool // functions that the current function calls
 	helpers   map[string]bool // names in helperTexts that the text needs
 	barrier   bool            // the text has a barrier
 	matrices  wgsl.Pos        // of a call of a matrix function, or zero
@@ -39,21 +37,15 @@ func translate(m *wgsl.Module) *Kernel {
 		},
 	}
 	k := &Kernel{Entry: "rlx_main"}
-	declared := map[string]bool{}
-	once := func(p wgsl.Pos, name string) {
-		if declared[name] {
-			fail(p, "%s is declared twice", name)
-		}
-		declared[name] = true
-	}
+	entry := wgsl.Must(m.Check())
+	k.Threads = entry.Threads
 	for _, v := range m.Globals { // constants first, because types may use them as sizes of arrays
-		if once(v.Pos, v.Name); v.Keyword == "const" {
+		if v.Keyword == "const" {
 			t.scopes[0][v.Name] = t.constValue(v)
 		}
 	}
 	for _, s := range m.Structs {
-		once(s.Pos, s.Name)
-		for _, f := range must(t.types.Declare(s)).Fields {
+		for _, f := range wgsl.Must(t.types.Declare(s)).Fields {
 			t.declared(f.Type)
 		}
 	}
@@ -64,34 +56,19 @@ func translate(m *wgsl.Module) *Kernel {
 		}
 	}
 	for _, f := range m.Functions {
-		once(f.Pos, f.Name)
 		t.functions[f.Name] = f
 	}
-	var entry *wgsl.Function
-	called, texts := map[string][]string{}, map[string]string{}
+	texts := map[string]string{}
 	t.indent = 1
 	for _, f := range m.Functions {
-		if f.Entry {
-			if entry != nil {
-				fail(f.Pos, "a second entry point; the first is %s", entry.Name)
-			}
-			entry, k.Threads = f, f.Threads
-		}
 		t.function(f)
 		texts[f.Name] = t.out.String()
 		t.out.Reset()
-		called[f.Name] = slices.Sorted(maps.Keys(t.calls)) // sorted, so that reach always reports the same error
-	}
-	if entry == nil {
-		fail(wgsl.Pos{Line: 1, Col: 1}, "there is no entry point")
-	}
-	if entry.Threads < 1 || entry.Threads > 1024 {
-		fail(entry.Pos, "%d invocations of a workgroup; want 1 to 1024", entry.Threads)
 	}
 	if k.Matrices = t.matrices.Line > 0; k.Matrices && entry.Threads%32 != 0 {
-		fail(t.matrices, "matrices in a workgroup of %d invocations; want a multiple of 32", entry.Threads)
+		wgsl.Fail(t.matrices, "matrices in a workgroup of %d invocations; want a multiple of 32", entry.Threads)
 	}
-	reached := t.reach(m, entry, called)
+	reached := m.Reached(entry)
 	for _, f := range m.Functions {
 		if reached[f.Name] {
 			t.out.WriteString(texts[f.Name])
@@ -100,32 +77,6 @@ func translate(m *wgsl.Module) *Kernel {
 	k.Buffers, k.Shared, k.Barrier = len(g.buffers), g.bytes(), t.barrier || g.shared != nil
 	k.Text = t.text(m, &g, entry)
 	return k
-}
-
-// reach returns the entry point and the functions that it calls, directly or indirectly. calls has the callees of each
-// function. Recursion is an error.
-func (t *translator) reach(m *wgsl.Module, entry *wgsl.Function, calls map[string][]string) map[string]bool {
-	done, open := map[string]bool{}, map[string]bool{}
-	var visit func(name string)
-	visit = func(name string) {
-		if open[name] {
-			fail(t.functions[name].Pos, "%s calls itself", name)
-		}
-		if done[name] {
-			return
-		}
-		open[name] = true
-		for _, to := range calls[name] {
-			visit(to)
-		}
-		open[name], done[name] = false, true
-	}
-	visit(entry.Name)
-	reached := maps.Clone(done)
-	for _, f := range m.Functions {
-		visit(f.Name)
-	}
-	return reached
 }
 
 // need adds a helper of helperTexts to the text.
@@ -152,19 +103,10 @@ type globals struct {
 }
 
 func (g *globals) declare(t *translator, v *wgsl.Variable) {
-	if v.Type == nil {
-		fail(v.Pos, "%s has no type", v.Name)
-	}
 	typ := t.resolve(v.Type)
 	x := value{text: msl(v.Name), typ: typ, ref: true}
-	if v.Init != nil && v.Space != "private" {
-		fail(v.Pos, "an initial value of a variable in address space %s", v.Space)
-	}
 	switch v.Space {
 	case "storage":
-		if v.Binding != len(g.buffers) {
-			fail(v.Pos, "%s has binding %d; want %d, the next one", v.Name, v.Binding, len(g.buffers))
-		}
 		data, member, init := typ, "", ""
 		x.ref = !v.ReadOnly
 		switch {
@@ -181,16 +123,16 @@ func (g *globals) declare(t *translator, v *wgsl.Variable) {
 			member, init = "constant "+typeName(data)+"*", msl(v.Name)
 			g.params = append(g.params, fmt.Sprintf("%s %s [[buffer(%d)]]", member, msl(v.Name), v.Binding))
 		default:
-			fail(v.Pos, "%s in a buffer that is written; want an array without a size", typ)
+			wgsl.Fail(v.Pos, "%s in a buffer that is written; want an array without a size", typ)
 		}
 		if !fitsBuffer(data) {
-			fail(v.Pos, "%s in a buffer; its layout differs between WGSL and MSL", typ)
+			wgsl.Fail(v.Pos, "%s in a buffer; its layout differs between WGSL and MSL", typ)
 		}
 		g.buffers = append(g.buffers, "k."+msl(v.Name)+" = "+init+";")
 		g.members = append(g.members, member+" "+msl(v.Name)+";")
 	case "workgroup":
 		if !wordsOnly(typ) {
-			fail(v.Pos, "%s in workgroup memory", typ)
+			wgsl.Fail(v.Pos, "%s in workgroup memory", typ)
 		}
 		x.text = "shared->" + x.text
 		g.layout = append(g.layout, typ)
@@ -201,8 +143,6 @@ func (g *globals) declare(t *translator, v *wgsl.Variable) {
 			init = t.typed(v.Init, typ).text
 		}
 		g.members = append(g.members, typeName(t.plain(v.Type))+" "+msl(v.Name)+" = "+init+";")
-	default:
-		fail(v.Pos, "address space %q is not supported", v.Space)
 	}
 	t.scopes[0][v.Name] = x
 }
@@ -264,7 +204,7 @@ func (t *translator) text(m *wgsl.Module, g *globals, entry *wgsl.Function) stri
 	for _, p := range entry.Params {
 		a := args[p.Builtin]
 		if a == "" {
-			fail(p.Pos, "built-in value %q is not supported", p.Builtin)
+			wgsl.Fail(p.Pos, "built-in value %q is not supported", p.Builtin)
 		}
 		passed = append(passed, a)
 	}

@@ -31,12 +31,12 @@ func typeName(t *wgsl.Type) string {
 
 // resolve returns the type that a type expression names.
 func (t *translator) resolve(e *wgsl.TypeExpr) *wgsl.Type {
-	return t.declared(must(t.types.Resolve(e)))
+	return t.declared(wgsl.Must(t.types.Resolve(e)))
 }
 
 // plain resolves a type expression, and fails if values of the type cannot be copied.
 func (t *translator) plain(e *wgsl.TypeExpr) *wgsl.Type {
-	return t.declared(must(t.types.Constructible(e)))
+	return t.declared(wgsl.Must(t.types.Constructible(e)))
 }
 
 // declared adds the helper that the MSL name of the type needs.
@@ -145,7 +145,7 @@ func (v value) tight() string {
 
 // constantOf returns a constant of a type, which may be abstract. It fails if c does not fit in the type.
 func constantOf(p wgsl.Pos, c constant.Value, t *wgsl.Type) value {
-	return literal(must(wgsl.ConstantOf(p, c, t)))
+	return literal(wgsl.Must(wgsl.ConstantOf(p, c, t)))
 }
 
 // literal returns the value of a constant.

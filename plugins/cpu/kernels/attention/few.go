@@ -109,7 +109,8 @@ func (x *attendingFew) after(t fewPlace) fewPlace {
 	return fewPlace{task: t.task + 1}
 }
 
-// prefetch brings one of so many parts of the rows of a tile into the cache. m holds K or V, with rows of d elements.
+// prefetch brings part of the rows of a tile into the cache, one of a number of parts. m holds K or V, with rows of d
+// elements.
 func (x *attendingFew) prefetch(t fewPlace, m stored.Values, s Strides, d, part, parts int) {
 	if vec.On(x.p.Set).PrefetchRows == nil || t.hi <= t.lo {
 		return

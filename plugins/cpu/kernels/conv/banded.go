@@ -386,7 +386,7 @@ func (g *convolution) packBand(dst, copied []float32, f *phase, x *bandPart, kb 
 	nr := product.On(s).NR
 	places := g.at[g.cg*f.first:][:f.k]
 	for v := 0; v < x.ldc; v += s.Lanes {
-		from := min(v, (x.cols-1)/s.Lanes*s.Lanes) // past the last column, anything will do
+		from := min(v, (x.cols-1)/s.Lanes*s.Lanes) // past the last column, any element
 		if !b.flat {
 			from = from/b.line*b.pitch + from%b.line
 		}

@@ -5,13 +5,13 @@ import (
 	"github.com/rlx-go/rlx/plugins/cpu/kernels/pool"
 )
 
-// Several small images: each worker computes the convolution of its own ones. In a chain of convolutions it then reads
+// Several small images: each worker computes the convolution of some of them. In a chain of convolutions it then reads
 // what it has stored itself. Fetching a cache line that another core has stored takes about as long as thirty products
 // of vectors.
 
 const (
-	// Least number of elements of a channel. With fewer, reading the weights takes much of the time, and workers had
-	// better read different ones.
+	// Least number of elements of a channel. With fewer, reading the weights takes much of the time, so it is faster
+	// if workers read different ones.
 	ownElements = 9
 	// Maximum number of products that a worker computes. With more, a worker that begins late would take long.
 	ownProducts = 1 << 26

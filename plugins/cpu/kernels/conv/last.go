@@ -44,9 +44,9 @@ type lastState struct {
 	does    int // see lastTiles
 }
 
-// A lastRun is a run of tiles of as many pixels, whose part of the list begins at place at. In a line, the first one
-// begins x bytes after the line, the list has only the columns of the kernel of which a pixel is inside of x, and inner
-// tiles, which read no padding, share it.
+// A lastRun is a run of tiles with the same number of pixels. Their part of the list begins at place at. In a line, the
+// first tile begins x bytes after the beginning of the line, and the list has only the columns of the kernel that have
+// a pixel inside of x. Inner tiles, which read no padding, share the list.
 type lastRun struct {
 	pixels, count, at, columns, x int
 	inner                         bool

@@ -23,7 +23,7 @@ func init() {
 	})
 }
 
-// maskLanes has masks of vectors of 8 lanes, of which the first ones are set: those from 8-n on have n.
+// maskLanes[8-n:] is a mask of 8 lanes whose first n are set.
 var maskLanes = [16]int32{-1, -1, -1, -1, -1, -1, -1, -1}
 
 // lastOf adapts a set's routines for one vector, two and so on. lastRun has checked the bounds.

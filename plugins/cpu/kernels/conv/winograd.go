@@ -18,9 +18,9 @@ import (
 const (
 	winogradParts    = 16 // the elements of a transformed tile
 	winogradChannels = 16 // least numbers of channels of x and of the result
-	// Least number of tiles, in vectors. With fewer, reading the weights takes long, of which there are 16/9 as many.
+	// Least number of tiles, in vectors. With fewer, reading the weights takes long: there are 16/9 as many.
 	winogradTiles = 2
-	// About how many floats of transformed tiles and products a task has, so that they stay in the second-level cache.
+	// About how many floats of transformed tiles and products a task has. They fit in the second-level cache.
 	winogradRoom = 1 << 17
 	// The error of an element of the result is relative to the largest pixel of its tile, which the element itself may
 	// not read, and to the largest weight, which may multiply padding there. So in some channels of x, and for some
@@ -227,7 +227,7 @@ func (g *convolution) inRange(largest float64) bool {
 	return 36*largest*float64(g.Cin)*g.Packed.largest <= math.MaxFloat32
 }
 
-// enough reports whether of so many numbers, or channels, so many are large.
+// enough reports whether at least an eighth of all numbers, or channels, are large.
 func enough(large, all int) bool { return 8*large >= all }
 
 // packWeights transforms and packs the weights.

@@ -57,8 +57,9 @@ func (g *convolution) byWinogradLast() bool {
 
 // fasterByWinograd reports whether winogradLast takes less time than lastConv. Transforming a channel takes about as
 // long as its products with 16 others, so there must be enough of them. Elements of tiles that are outside of the
-// result are computed in vain. With few tiles reading the weights takes the time, of which there are 16/9 as many. The
-// speed beside lastConv on one thread of a Xeon with AVX-512, with weights in the second-level or third-level cache:
+// result are computed and dropped. With few tiles, reading the weights takes the time, and there are 16/9 as many. The
+// speed relative to lastConv on one thread of a Xeon with AVX-512, with weights in the second-level or third-level
+// cache:
 //
 //	image, channels    speed     image, channels    speed
 //	16x16, 8 to 64     0.91      2x2, 64 to 64      0.88

@@ -63,7 +63,7 @@ func (c attentionMatrixConsts) Own() int     { return 2 * c.AttentionMatrices.Ro
 func (c attentionMatrixConsts) Sharers() int { return 32 / c.Own() }
 func (c attentionMatrixConsts) Scores() int  { return c.Keys / c.Sharers() }
 
-// Units is the number of vectors of the result per invocation, the last of which some may lack.
+// Units is the number of vectors of the result per invocation. Some invocations have one fewer.
 func (c attentionMatrixConsts) Units() int { return ceilDiv(c.Queries()*c.Row(), c.Threads()) }
 
 // matrixMoves has what the template needs to copy the results to or from workgroup memory.

@@ -25,8 +25,8 @@ var packedList = func() string {
 //go:embed packed.wgsl
 var packedWGSL string
 
-// pairGap lists the types of which packed.wgsl reads eight weights together: the number of vectors of four weights from
-// the first four to the others.
+// pairGap has the types whose weights packed.wgsl reads eight at a time, as two vectors of four. The number is the
+// distance of the two, in vectors.
 var pairGap = map[dtype.DType]int{dtype.Q4_0: 4, dtype.Q4_1: 4, dtype.Q5_0: 4, dtype.Q5_1: 4, dtype.Q4_K: 8,
 	dtype.Q5_K: 8, dtype.Q6_K: 16}
 
