@@ -22,6 +22,7 @@ func findOps(c *context, g *ir.Graph) (*ir.Graph, error) {
 	}{
 		{"activation", findActivation}, {"sigmoid", findSigmoid}, {"clamp", findClamp},
 		{"layer-norm", findShiftedNorm}, {"norm", findNorm}, {"l2-norm", findL2Norm},
+		{"group-norm", findGroupNorm},
 		{"rope", c.findRope}, {"roll", findRoll},
 	}
 	g, err := g.Rebuild(func(out *ir.Graph, n *ir.Node, _ []*ir.Node, lookup func(*ir.Node) *ir.Node) *ir.Node {
