@@ -1,6 +1,8 @@
 package pass
 
 import (
+	"slices"
+
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
 )
@@ -43,7 +45,7 @@ func findOps(c *context, g *ir.Graph) (*ir.Graph, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.rules(g, foundRules)
+	return c.rules(g, slices.Concat(foundRules, c.normRules()))
 }
 
 // isNumber reports whether n is a constant that is near to a number.
