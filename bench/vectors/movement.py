@@ -210,7 +210,8 @@ for shape, out in ((1, 1, 1, 1), (2, 2)), ((2, 3, 5, 7), (4, 3)), ((1, 2, 6, 5),
             g = grid.clamp(-0.98, 0.98) if mode == "cubic" and padding == "border" else grid
             for corners in False, True:
                 line = "grid_sample x, grid {%%smode=\"%s\", padding=\"%s\"}" % (mode, padding)
-                case(line % ("corners=true, " if corners else ""), F.grid_sample(x, g, name, padding, corners), x=x, grid=g)
+                y = F.grid_sample(x, g, name, padding, corners)
+                case(line % ("corners=true, " if corners else ""), y, x=x, grid=g)
 x = torch.tensor([nan, 1, inf, 2, 3, -inf, 4, 5, 6]).reshape(1, 1, 3, 3).double()
 grid = torch.tensor([-5, 0, 0.1, -0.4, 0.2, 0.9, 1.4, 7, 9, 0.1, -0.2, -8, 0.3, 0.6]).reshape(1, 1, 7, 2).double()
 case('grid_sample x, grid {mode="linear", padding="zeros"}', F.grid_sample(x, grid, "bilinear", "zeros", False), x=x,

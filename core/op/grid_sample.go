@@ -78,8 +78,11 @@ var GridSampleDef = ir.Define(ir.Def[GridSampleAttrs]{
 		return ir.Type{DType: x.DType, Shape: append(shape, grid.Shape[1:rank-1]...)}, nil
 	},
 	Eval: evalGridSample,
+	Memory: func(s ir.Sig[GridSampleAttrs], _ ir.Type) int64 {
+		return 16 * int64(s.Attrs.reads(s.In[0].Rank()-2))
+	},
 	FLOPs: func(a GridSampleAttrs, in []ir.Type, out ir.Type) int64 {
-		return numel(out) * 2 * int64(math.Pow(float64(a.Taps()), float64(in[0].Rank()-2)))
+		return numel(out) * 2 * int64(a.reads(in[0].Rank()-2))
 	},
 	// A position has an error in proportion to the image's size, and the result changes with it.
 	Tol: func(_ GridSampleAttrs, in []ir.Type, out ir.Type) ir.Tolerance {
@@ -139,23 +142,22 @@ func reflected(p, lo, span float64) float64 {
 	return min(t, 2*span-t) + lo
 }
 
-// along returns the elements that coordinate g reads along an axis, and their weights. An element that adds nothing is
-// -1.
-func (a GridSampleAttrs) along(g float64, size int) (at []int, weight []float64) {
+// along returns the elements that coordinate g reads along an axis, and their weights, of which there are Taps. An
+// element that adds nothing is -1.
+func (a GridSampleAttrs) along(g float64, size int) (at [4]int, weight [4]float64) {
 	p, lo, span := a.position(g, size)
 	first := math.Floor(p)
 	t := p - first
 	switch a.Mode {
 	case ResizeNearest:
-		weight = []float64{1}
+		weight[0] = 1
 	case ResizeLinear:
-		weight = []float64{1 - t, t}
+		weight[0], weight[1] = 1-t, t
 	default:
 		first--
-		weight = []float64{keysFar(t + 1), keysNear(t), keysNear(1 - t), keysFar(2 - t)}
+		weight = [4]float64{keysFar(t + 1), keysNear(t), keysNear(1 - t), keysFar(2 - t)}
 	}
-	at = make([]int, len(weight))
-	for i := range at {
+	for i := range a.Taps() {
 		e := first + float64(i)
 		switch inside := e >= 0 && e <= float64(size-1); {
 		case a.Padding == GridZeros && !(inside && math.Abs(p) < GridFar):
@@ -177,25 +179,37 @@ const keys = -0.75
 func keysNear(x float64) float64 { return ((keys+2)*x-(keys+3))*x*x + 1 }
 func keysFar(x float64) float64  { return ((keys*x-5*keys)*x+8*keys)*x - 4*keys }
 
+// reads returns how many elements a position reads.
+func (a GridSampleAttrs) reads(axes int) int {
+	n := 1
+	for range axes {
+		n *= a.Taps()
+	}
+	return n
+}
+
 func evalGridSample(a GridSampleAttrs, in []*tensor.Array, out *tensor.Array) error {
 	x, grid := in[0], in[1]
 	channels, size := x.Shape[1], x.Shape[2:]
-	k, area, positions := len(size), tensor.Numel(size), tensor.Numel(out.Shape[2:])
+	k, area, positions, taps := len(size), tensor.Numel(size), tensor.Numel(out.Shape[2:]), a.Taps()
+	at, weight := make([]int, a.reads(k)), make([]float64, a.reads(k))
 	for i := range x.Shape[0] * positions {
-		at, weight := []int{0}, []float64{1}
+		for j := range at {
+			at[j], weight[j] = 0, 1
+		}
+		each := len(at) // combinations for each tap of the axis; the last axis changes fastest
 		for axis, n := range size {
+			each /= taps
 			places, weights := a.along(grid.Floats[i*k+k-1-axis], n)
-			var ats []int
-			var products []float64
-			for j, before := range at {
-				for l, place := range places {
-					if place = before*n + place; before < 0 || places[l] < 0 {
-						place = -1
-					}
-					ats, products = append(ats, place), append(products, weight[j]*weights[l])
+			for j := range at {
+				l := j / each % taps
+				weight[j] *= weights[l]
+				place := at[j]*n + places[l]
+				if at[j] < 0 || places[l] < 0 {
+					place = -1
 				}
+				at[j] = place
 			}
-			at, weight = ats, products
 		}
 		image, position := i/positions, i%positions
 		for c := range channels {
@@ -224,12 +238,14 @@ func gridSampleCases() []ir.Case[GridSampleAttrs] {
 			cases = append(cases, c(f32(2, 3, 5, 7), mode, padding, corners, 4, 3),
 				c(f32(1, 9, 6, 5), mode, padding, !corners, 3, 7))
 		}
-		cases = append(cases, c(f32(2, 2, 9), mode, GridZeros, false, 11), c(f32(1, 2, 3, 4, 5), mode, GridBorder, i == 1, 2, 3, 2),
+		cases = append(cases, c(f32(2, 2, 9), mode, GridZeros, false, 11),
+			c(f32(1, 2, 3, 4, 5), mode, GridBorder, i == 1, 2, 3, 2),
 			c(f32(1, 1, 1, 1), mode, GridReflection, true, 2, 2), c(f16(1, 3, 4, 5), mode, GridZeros, true, 3, 2),
 			c(f64(2, 3, 4, 5), mode, GridReflection, false, 3, 2), c(bf16(1, 2, 4, 3), mode, GridBorder, false, 2, 3))
 	}
 	return append(cases, c(f32(1, 19, 12, 13), ResizeLinear, GridZeros, false, 17, 33),
-		c(f32(2, 0, 5, 7), ResizeLinear, GridZeros, false, 4, 3), c(f32(2, 3, 5, 7), ResizeLinear, GridZeros, false, 0, 3))
+		c(f32(2, 0, 5, 7), ResizeLinear, GridZeros, false, 4, 3),
+		c(f32(2, 3, 5, 7), ResizeLinear, GridZeros, false, 0, 3))
 }
 
 // GridSample adds samples of the images x at the positions of grid. The comment on GridSampleDef has the types.

@@ -27,8 +27,8 @@ const (
 	trialMore = 8
 )
 
-// work returns the work of a run at these sizes. It ends once this exceeds most, which a large program does in its first
-// steps.
+// work returns the work of a run at these sizes. It ends once this exceeds most, which a large program does in its
+// first steps.
 func (x *executable) work(most int64) (work int64) {
 	for i := range x.calls {
 		c := &x.calls[i]
@@ -105,8 +105,8 @@ func (x *executable) Run(ctx context.Context, r device.Run) (device.Stats, error
 }
 
 // trial finds out whether one thread alone is faster than all, which depends on the time that a cache line takes from
-// one core to another and on what else the processors do. It lets a few runs of the same sizes have one thread and a few
-// have all, and compares the shortest of each. The results of runs do not depend on it.
+// one core to another and on what else the processors do. It lets a few runs of the same sizes have one thread and a
+// few have all, and compares the shortest of each. The results of runs do not depend on it.
 type trial struct {
 	on    bool
 	alone bool // the choice to begin with
@@ -115,8 +115,8 @@ type trial struct {
 }
 
 const (
-	trialWarm  = 2       // runs before it, which pack weights and touch memory
-	trialRuns  = 5       // runs with each choice; the first of them is not counted, since threads may sleep then
+	trialWarm  = 32      // runs before it, which pack weights, touch memory and fill caches
+	trialRuns  = 5       // runs with each choice, of which the first is not counted: threads may sleep
 	trialAgain = 1 << 12 // runs after which it is repeated
 )
 
@@ -128,7 +128,7 @@ func (t *trial) next() bool {
 	case k < 2*trialRuns:
 		return !t.alone
 	}
-	return t.alone != (t.best[1] < t.best[0]-t.best[0]/32)
+	return t.alone != (t.best[1] < t.best[0]-t.best[0]/16)
 }
 
 // ran records the time of a run with the choice of next.

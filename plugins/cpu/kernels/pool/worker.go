@@ -96,7 +96,7 @@ func (p *Pool) Begin() {
 
 // End tells the workers that the run has ended.
 func (p *Pool) End() {
-	if p.spinUntil.Load() != 0 {
+	if p.active > 1 && p.spinTime > 0 { // otherwise workers that are awake would never sleep
 		p.spinUntil.Store(int64(time.Since(p.made) + endSpin))
 	}
 }
