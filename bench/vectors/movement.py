@@ -197,3 +197,22 @@ for shape, count, out, ratio, scale in ((1, 1, 1, 1), 1, (1, 1), 1, 1.0), ((2, 3
                                    "half_pixel" if half else "output_half_pixel")
             case(line % ("half=true, max=true, " if half else "max=true, "), y, "onnx reference", tol=F32,
                  x=x.float(), boxes=boxes.float(), i=i)
+
+for shape, out in ((1, 1, 1, 1), (2, 2)), ((2, 3, 5, 7), (4, 3)), ((1, 2, 6, 5), (3, 5)), ((2, 0, 3, 4), (2, 2)), (
+    (1, 2, 3, 4, 5), (2, 3, 2)):
+    x, grid = rand(*shape), rand(shape[0], *out, len(out)) * 1.6
+    for mode in "nearest", "linear", "cubic":
+        if mode == "cubic" and len(out) == 3:
+            continue
+        name = {"linear": "bilinear", "cubic": "bicubic"}.get(mode, mode)
+        for padding in "zeros", "border", "reflection":
+            # PyTorch does not limit a position of cubic before it reads elements, as ONNX does.
+            g = grid.clamp(-0.98, 0.98) if mode == "cubic" and padding == "border" else grid
+            for corners in False, True:
+                line = "grid_sample x, grid {%%smode=\"%s\", padding=\"%s\"}" % (mode, padding)
+                y = F.grid_sample(x, g, name, padding, corners)
+                case(line % ("corners=true, " if corners else ""), y, x=x, grid=g)
+x = torch.tensor([nan, 1, inf, 2, 3, -inf, 4, 5, 6]).reshape(1, 1, 3, 3).double()
+grid = torch.tensor([-5, 0, 0.1, -0.4, 0.2, 0.9, 1.4, 7, 9, 0.1, -0.2, -8, 0.3, 0.6]).reshape(1, 1, 7, 2).double()
+case('grid_sample x, grid {mode="linear", padding="zeros"}', F.grid_sample(x, grid, "bilinear", "zeros", False), x=x,
+     grid=grid)

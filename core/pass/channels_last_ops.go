@@ -115,7 +115,7 @@ func (t *turning) channelsOf(n *ir.Node) int {
 		return 1
 	}
 	switch {
-	case n.Is(op.BatchNormDef):
+	case n.Is(op.BatchNormDef), isWholeNorm(n):
 		return channelsOfNorm(n)
 	case n.Is(op.ExpandDef) && n.In[0].Type.Rank() == rank:
 		return 1
@@ -143,7 +143,16 @@ func (t *turning) channelsOf(n *ir.Node) int {
 	return 0
 }
 
-// channelsOfNorm returns 1 for the types of batch_norm whose steps need not be rounded once only.
+// isWholeNorm reports whether n normalises all elements of an image together, so that their order does not matter.
+func isWholeNorm(n *ir.Node) bool {
+	if !n.Is(op.GroupNormDef) || n.Attrs.(op.GroupNormAttrs).Groups != 1 {
+		return false
+	}
+	_, ok := n.Type.Shape[1:].Numel()
+	return ok
+}
+
+// channelsOfNorm returns 1 for the types of a norm whose steps need not be rounded once only.
 func channelsOfNorm(n *ir.Node) int {
 	if n.Type.DType != dtype.F32 && n.Type.DType != dtype.F64 {
 		return 0
@@ -193,7 +202,7 @@ func moves(n *ir.Node, k int) bool {
 	switch _, ok := layoutOf(n); {
 	case ok:
 		return k == 0 || k >= op.FusedConvAddend
-	case n.Is(op.BatchNormDef):
+	case n.Is(op.BatchNormDef, op.GroupNormDef):
 		return k == 0
 	case n.Is(op.ReshapeDef):
 		return true
@@ -259,6 +268,8 @@ func (b *turnedGraph) turn(n *ir.Node, k int) *ir.Node {
 		eps := op.Const(b.out, n.Attrs.(op.BatchNormAttrs).Eps, ir.Type{DType: n.Type.DType})
 		scale := op.Mul(in[1], op.Rsqrt(op.Add(in[4], eps)))
 		return op.Add(op.Mul(op.Sub(b.last(x, k), in[3]), scale), in[2])
+	case n.Is(op.GroupNormDef):
+		return b.wholeNorm(n, b.last(x, k))
 	case n.Op.Elementwise:
 		return b.out.AddDeclared(n.Op, n.Attrs, ir.Type{DType: n.Type.DType, Shape: shape}, b.operands(n, k)...)
 	}
@@ -268,6 +279,15 @@ func (b *turnedGraph) turn(n *ir.Node, k int) *ir.Node {
 		attrs = a
 	}
 	return b.out.AddDeclared(n.Op, attrs, ir.Type{DType: n.Type.DType, Shape: shape}, b.operands(n, k)...)
+}
+
+// wholeNorm adds a norm of whole images x, which have their channels last. The elements of an image are one row.
+func (b *turnedGraph) wholeNorm(n, x *ir.Node) *ir.Node {
+	in, one := n.MapIn(b.lookup), ir.Type{DType: n.Type.DType, Shape: ir.ShapeOf(1)}
+	elements, _ := x.Type.Shape[1:].Numel() // see isWholeNorm
+	row := op.Reshape(x, ir.Shape{x.Type.Shape[0], ir.Static(1), elements})
+	y := op.GroupNorm(row, op.Const(b.out, 1, one), op.Const(b.out, 0, one), 1, n.Attrs.(op.GroupNormAttrs).Eps)
+	return op.Add(op.Mul(op.Reshape(y, x.Type.Shape), in[1]), in[2])
 }
 
 // operands returns the operands of a node that is turned.

@@ -53,22 +53,42 @@ func findShiftedNorm(n *ir.Node) func(lookup func(*ir.Node) *ir.Node) *ir.Node {
 	}
 	for i := range 2 {
 		a, b := n.In[i], n.In[1-i]
-		if !a.Is(op.MulDef) || !b.Is(op.SubDef) || !b.In[1].Is(op.MulDef) {
+		if !a.Is(op.MulDef) {
 			continue
 		}
 		for j := range 2 {
 			x, inv := a.In[j], a.In[1-j]
 			r, ok := inverseOf(inv)
-			if !ok || centered(r.x) != x || !sameElems(n, x) || vectorFor(b.In[0], x) == nil {
+			if !ok || centered(r.x) != x || !sameElems(n, x) {
 				continue
 			}
-			m := b.In[1]
-			if m.In[0] == inv && m.In[1] == meanIn(r.x) || m.In[1] == inv && m.In[0] == meanIn(r.x) {
-				return func(lookup func(*ir.Node) *ir.Node) *ir.Node { return normOf(lookup, x, r, b.In[0], true) }
+			if beta, ok := shiftBy(b, inv, meanIn(r.x)); ok && (beta == nil || vectorFor(beta, x) != nil) {
+				return func(lookup func(*ir.Node) *ir.Node) *ir.Node { return normOf(lookup, x, r, beta, true) }
 			}
 		}
 	}
 	return nil
+}
+
+// shiftBy recognises beta - mean*inv, also as a sum with (-mean)*inv. beta is nil if nothing is added to that.
+func shiftBy(n, inv, mean *ir.Node) (beta *ir.Node, ok bool) {
+	product := func(n *ir.Node, of func(*ir.Node) bool) bool {
+		return n.Is(op.MulDef) && (n.In[0] == inv && of(n.In[1]) || n.In[1] == inv && of(n.In[0]))
+	}
+	isMean := func(x *ir.Node) bool { return x == mean }
+	opposite := func(n *ir.Node) bool {
+		return product(n, func(x *ir.Node) bool { return x.Is(op.NegDef) && x.In[0] == mean }) ||
+			n.Is(op.NegDef) && product(n.In[0], isMean)
+	}
+	switch {
+	case n.Is(op.SubDef) && product(n.In[1], isMean):
+		return n.In[0], true
+	case n.Is(op.AddDef) && opposite(n.In[0]):
+		return n.In[1], true
+	case n.Is(op.AddDef) && opposite(n.In[1]):
+		return n.In[0], true
+	}
+	return nil, opposite(n)
 }
 
 // normOf adds a norm of x.
@@ -232,7 +252,9 @@ func findL2Norm(n *ir.Node) func(lookup func(*ir.Node) *ir.Node) *ir.Node {
 var foundRules = []rw.Rule{
 	{Name: "norm-gain", Match: rw.Op(op.MulDef, rw.As("n", rw.Op(op.LayerNormDef)), rw.Any("g")), To: addGain},
 	{Name: "norm-gain", Match: rw.Op(op.MulDef, rw.As("n", rw.Op(op.RmsNormDef)), rw.Any("g")), To: addGain},
+	{Name: "norm-gain", Match: rw.Op(op.MulDef, rw.As("n", rw.Op(op.GroupNormDef)), rw.Any("g")), To: addGain},
 	{Name: "norm-shift", Match: rw.Op(op.AddDef, rw.As("n", rw.Op(op.LayerNormDef)), rw.Any("g")), To: addShift},
+	{Name: "norm-shift", Match: rw.Op(op.AddDef, rw.As("n", rw.Op(op.GroupNormDef)), rw.Any("g")), To: addShift},
 	{Name: "norm-casts", Match: rw.If(rw.Op(op.CastDef, rw.Once(rw.As("n", rw.OneOf(rw.Op(op.LayerNormDef),
 		rw.Op(op.RmsNormDef))))), castNorm), To: func(c *rw.Context) *ir.Node {
 		n := c.Node("n")
@@ -278,7 +300,11 @@ func addShift(c *rw.Context) *ir.Node { return addVector(c, 2) }
 // addVector makes g an operand of the norm n, which has no beta.
 func addVector(c *rw.Context, operand int) *ir.Node {
 	n, g := c.Node("n"), c.Node("g")
-	if zero, ok := scalarOf(n.In[2]); !ok || zero != 0 || vectorFor(g, n) == nil || !n.Type.Equal(c.Root().Type) {
+	fits := vectorFor
+	if n.Is(op.GroupNormDef) {
+		fits = channelsFor
+	}
+	if zero, ok := scalarOf(n.In[2]); !ok || zero != 0 || fits(g, n) == nil || !n.Type.Equal(c.Root().Type) {
 		return nil
 	}
 	if c.Uses(n) != 1 {

@@ -1,6 +1,8 @@
 package pass
 
 import (
+	"slices"
+
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
 )
@@ -22,6 +24,7 @@ func findOps(c *context, g *ir.Graph) (*ir.Graph, error) {
 	}{
 		{"activation", findActivation}, {"sigmoid", findSigmoid}, {"clamp", findClamp},
 		{"layer-norm", findShiftedNorm}, {"norm", findNorm}, {"l2-norm", findL2Norm},
+		{"group-norm", findGroupNorm},
 		{"rope", c.findRope}, {"roll", findRoll},
 	}
 	g, err := g.Rebuild(func(out *ir.Graph, n *ir.Node, _ []*ir.Node, lookup func(*ir.Node) *ir.Node) *ir.Node {
@@ -42,7 +45,7 @@ func findOps(c *context, g *ir.Graph) (*ir.Graph, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.rules(g, foundRules)
+	return c.rules(g, slices.Concat(foundRules, c.normRules()))
 }
 
 // isNumber reports whether n is a constant that is near to a number.

@@ -62,24 +62,6 @@ func channelsLast(x *ir.Node) *ir.Node {
 	return op.Transpose(x, append(perm, 1)...)
 }
 
-// cubicWeights returns the weights of the four elements around a position that is t after the second one, with the
-// coefficient -0.75 of PyTorch. R. Keys, "Cubic convolution interpolation for digital image processing", 1981.
-func cubicWeights(t *ir.Node) []*ir.Node {
-	const a = -0.75
-	num := func(v float64) *ir.Node { return number(v, t) }
-	poly := func(x *ir.Node, c ...float64) *ir.Node {
-		y := num(c[0])
-		for _, v := range c[1:] {
-			y = op.Add(op.Mul(y, x), num(v))
-		}
-		return y
-	}
-	u := op.Sub(num(1), t)
-	near := func(x *ir.Node) *ir.Node { return poly(x, a+2, -(a + 3), 0, 1) }
-	far := func(x *ir.Node) *ir.Node { return poly(op.Add(x, num(1)), a, -5*a, 8*a, -4*a) }
-	return []*ir.Node{far(t), near(t), near(u), far(u)}
-}
-
 // The ranks of inputs.
 var (
 	_ = ranks("4 2 1", "RoiAlign")
@@ -98,13 +80,6 @@ var (
 	_ = register("DeformConv", conversion{since: 19, convert: deformConv, note: "images of two axes"})
 )
 
-// reflected folds positions into the range lo to lo+span, as a mirror at each end does.
-func reflected(x, lo, span *ir.Node) *ir.Node {
-	t := op.Mod(op.Sub(x, lo), op.Mul(span, number(2, x)))
-	t = op.Min(t, op.Sub(op.Mul(span, number(2, x)), t))
-	return op.Add(t, lo)
-}
-
 // gridSample is GridSample, for images of any number of axes.
 func gridSample(n *node) []*value {
 	x, grid := n.x(0), n.x(1)
@@ -113,73 +88,24 @@ func gridSample(n *node) []*value {
 		n.fail("input is %v and grid %v; want [N,C,spatial...] and a grid with a position for each of its axes", x.Type,
 			grid.Type)
 	}
-	mode, padding := strings.TrimPrefix(n.str("mode", "linear"), "bi"), n.str("padding_mode", "zeros")
-	corners := n.int("align_corners", 0) != 0
-	if padding != "zeros" && padding != "border" && padding != "reflection" {
-		n.fail("padding_mode is %q; allowed are zeros, border and reflection", padding)
+	a := op.GridSampleAttrs{Mode: strings.TrimPrefix(n.str("mode", "linear"), "bi"),
+		Padding: n.str("padding_mode", op.GridZeros), Corners: n.int("align_corners", 0) != 0}
+	if a.Padding != op.GridZeros && a.Padding != op.GridBorder && a.Padding != op.GridReflection {
+		n.fail("padding_mode is %q; allowed are zeros, border and reflection", a.Padding)
 	}
-	if grid.Type.DType != dtype.F64 {
+	if a.Mode != op.ResizeNearest && a.Mode != op.ResizeLinear && a.Mode != op.GridCubic {
+		n.fail("mode is %q; allowed are nearest, linear and cubic", n.str("mode", "linear"))
+	}
+	d := x.Type.DType
+	switch {
+	case d == dtype.F64 || grid.Type.DType == dtype.F64:
+		x, grid = cast(x, dtype.F64), cast(grid, dtype.F64)
+	case !d.IsFloat():
+		x, grid = cast(x, dtype.F32), cast(grid, dtype.F32)
+	default:
 		grid = cast(grid, dtype.F32)
 	}
-	g := grid.Type.Shape
-	positions := ir.Shape{g[0], n.product(g[1 : k+1]), ir.Static(1)}
-	var axes []taps
-	for i := range k {
-		p := op.Reshape(op.Narrow(grid, k+1, k-1-i, 1), positions)
-		num := func(v float64) *ir.Node { return number(v, p) }
-		size := n.sizeNode(x.Type.Shape[i+2], p.Type.DType)
-		last := op.Sub(size, num(1))
-		lo, span := num(-0.5), size
-		if corners {
-			lo, span = num(0), last
-			p = op.Mul(op.Div(op.Add(p, num(1)), num(2)), last)
-		} else {
-			p = op.Div(op.Sub(op.Mul(op.Add(p, num(1)), size), num(1)), num(2))
-		}
-		span = op.Max(span, num(1e-6)) // an axis of one element
-		if mode == "nearest" {
-			p = op.Round(p)
-		}
-		within := func(p *ir.Node) *ir.Node { return op.Min(op.Max(p, num(0)), last) }
-		out := op.Or(op.Lt(p, lo), op.Gt(p, op.Add(lo, span)))
-		switch padding {
-		case "border":
-			p = op.Where(out, within(p), p)
-		case "reflection":
-			p = op.Where(out, reflected(p, lo, span), p)
-		}
-		var weights []*ir.Node
-		first := op.Floor(p)
-		t := op.Sub(p, first)
-		switch mode {
-		case "nearest":
-			weights = []*ir.Node{num(1)}
-		case "linear":
-			weights = []*ir.Node{op.Sub(num(1), t), t}
-		case "cubic":
-			first = op.Sub(first, num(1))
-			weights = cubicWeights(t)
-		default:
-			n.fail("mode is %q; allowed are nearest, linear and cubic", n.str("mode", "linear"))
-		}
-		var at, weight []*ir.Node
-		for j, w := range weights {
-			a := op.Add(first, num(float64(j)))
-			outside := op.Or(op.Lt(a, num(0)), op.Gt(a, last))
-			w = op.Expand(w, positions)
-			switch padding {
-			case "zeros":
-				w = op.Where(outside, num(0), w)
-			case "reflection":
-				a = op.Where(op.Or(op.Lt(a, lo), op.Gt(a, op.Add(lo, span))), reflected(a, lo, span), a)
-			}
-			at, weight = append(at, cast(within(a), dtype.I64)), append(weight, w)
-		}
-		axes = append(axes, taps{joined(at), joined(weight)})
-	}
-	y := n.sampled(channelsLast(x), axes) // [N, positions, C]
-	shape := append(ir.Shape{x.Type.Shape[0], x.Type.Shape[1]}, g[1:k+1]...)
-	return one(op.Reshape(op.Transpose(y, 0, 2, 1), shape))
+	return one(cast(op.GridSample(x, grid, a), d))
 }
 
 // joined concatenates nodes along the last axis.

@@ -1,6 +1,10 @@
 package backend
 
 import (
+	"context"
+	"time"
+
+	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/op"
 	"github.com/rlx-go/rlx/core/tensor"
 )
@@ -10,17 +14,22 @@ import (
 // faster, and slower if the threads and the host, which waits for the result, share a processor: a handover takes about
 // 1 us if the other thread spins, and 50 us if it sleeps. With more threads, of which each step may use all, runs with
 // less work gain: aloneWork is divided among the others, but not below aloneLeast. Both are variables for tests, whose
-// programs are small.
+// programs are small. A trial corrects the choice where it may be wrong.
 var aloneWork, aloneLeast int64 = 1 << 22, 1 << 20
 
 // stepWork is what a step counts for, besides its arithmetic and its bytes.
 const stepWork = 1 << 12
 
-// isBrief reports whether one thread does a run at these sizes alone. Most of the time is spent on the first steps of a
-// large program, which exceed that.
-func (x *executable) isBrief() bool {
-	var work int64
-	most := max(aloneLeast, aloneWork/int64(x.pool.Threads()-1))
+// Runs with less work than aloneWork/trialLess never gain from a second thread, and those with more than
+// aloneWork*trialMore always do.
+const (
+	trialLess = 32
+	trialMore = 8
+)
+
+// work returns the work of a run at these sizes. It ends once this exceeds most, which a large program does in its
+// first steps.
+func (x *executable) work(most int64) (work int64) {
 	for i := range x.calls {
 		c := &x.calls[i]
 		work += stepWork
@@ -35,16 +44,16 @@ func (x *executable) isBrief() bool {
 			work += stepWork * int64(a.Length) * x.loopSteps(i)
 		}
 		if work > most {
-			return false
+			break
 		}
 		if empty {
 			continue
 		}
 		if work += x.runner.Call(i).FLOPs(); work > most {
-			return false
+			break
 		}
 	}
-	return true
+	return work
 }
 
 // loopSteps returns the number of steps of an iteration of the loop that is step i.
@@ -61,11 +70,76 @@ func (x *executable) loopSteps(i int) (n int64) {
 
 // shareOrNot chooses whether the other threads take part in runs at these sizes.
 func (x *executable) shareOrNot() {
-	switch {
-	case x.inner: // the run that contains the loop has chosen
-	case x.pool.Threads() > 1 && x.isBrief():
+	x.trial = trial{}
+	if x.inner || x.pool.Threads() == 1 {
+		return // the run that contains the loop has chosen
+	}
+	most := max(aloneLeast, aloneWork/int64(x.pool.Threads()-1))
+	work := x.work(most * trialMore)
+	x.trial = trial{alone: work <= most, on: work > most/trialLess && work <= most*trialMore}
+	x.use(x.trial.alone)
+}
+
+// use lets the calling thread do the next run alone, or not.
+func (x *executable) use(alone bool) {
+	if alone {
 		x.pool.Use(1)
-	default:
+	} else {
 		x.pool.Use(0)
+	}
+}
+
+// Run executes the steps in order.
+func (x *executable) Run(ctx context.Context, r device.Run) (device.Stats, error) {
+	if x.inner {
+		return x.runner.Run(ctx, r)
+	}
+	if x.trial.on {
+		x.use(x.trial.next())
+		start := time.Now()
+		defer func() { x.trial.ran(time.Since(start)) }()
+	}
+	x.pool.Begin()
+	defer x.pool.End()
+	return x.runner.Run(ctx, r)
+}
+
+// trial finds out whether one thread alone is faster than all, which depends on the time that a cache line takes from
+// one core to another and on what else the processors do. It lets a few runs of the same sizes have one thread and a
+// few have all, and compares the shortest of each. The results of runs do not depend on it.
+type trial struct {
+	on    bool
+	alone bool // the choice to begin with
+	runs  int  // since it began
+	best  [2]time.Duration
+}
+
+const (
+	trialWarm  = 32      // runs before it, which pack weights, touch memory and fill caches
+	trialRuns  = 5       // runs with each choice, of which the first is not counted: threads may sleep
+	trialAgain = 1 << 12 // runs after which it is repeated
+)
+
+// next returns the choice for the next run.
+func (t *trial) next() bool {
+	switch k := t.runs - trialWarm; {
+	case k < trialRuns:
+		return t.alone
+	case k < 2*trialRuns:
+		return !t.alone
+	}
+	return t.alone != (t.best[1] < t.best[0]-t.best[0]/16)
+}
+
+// ran records the time of a run with the choice of next.
+func (t *trial) ran(d time.Duration) {
+	k := t.runs - trialWarm
+	if k >= 0 && k < 2*trialRuns {
+		if best := &t.best[k/trialRuns]; k%trialRuns == 1 || d < *best && k%trialRuns > 1 {
+			*best = d
+		}
+	}
+	if t.runs++; t.runs == trialAgain {
+		t.alone, t.runs = t.next(), trialWarm
 	}
 }

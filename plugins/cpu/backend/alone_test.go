@@ -1,7 +1,9 @@
 package backend
 
 import (
+	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/rlx-go/rlx/core/device"
 	"github.com/rlx-go/rlx/core/devicetest"
@@ -61,5 +63,38 @@ func TestAlone(t *testing.T) {
 			run(1)
 			run(g.Syms[0].Max)
 		}
+	}
+}
+
+// TestTrial checks that a trial ends with the faster choice, whichever it begins with, and notices when that changes.
+func TestTrial(t *testing.T) {
+	for _, first := range []bool{false, true} {
+		x, rng := trial{on: true, alone: first}, rand.New(rand.NewPCG(1, 2))
+		for round, faster := range []bool{true, false, false, true} {
+			counts := map[bool]int{}
+			for range trialAgain - trialWarm {
+				alone := x.next()
+				counts[alone]++
+				d := 300 * time.Microsecond
+				if alone != faster {
+					d += 40 * time.Microsecond
+				}
+				if rng.IntN(9) == 0 {
+					d *= 3 // something else had the processor
+				}
+				x.ran(d)
+			}
+			if counts[!faster] > trialWarm+3*trialRuns || round == 0 && counts[!faster] < trialRuns {
+				t.Errorf("begins with %v, round %d, %v is faster: %v", first, round, faster, counts)
+			}
+		}
+	}
+	x := trial{on: true, alone: true}
+	for range 100 { // as fast: the choice stays
+		x.next()
+		x.ran(time.Millisecond)
+	}
+	if !x.next() {
+		t.Error("a trial without a difference has changed the choice")
 	}
 }

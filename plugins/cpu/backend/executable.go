@@ -30,6 +30,7 @@ type executable struct {
 	readers [][]reader // see readersOf; nil until chooseBlocked first needs it
 	loops   []*loopStep
 	inner   bool // whether a loop runs the program
+	trial   trial
 }
 
 // Kernels reports which ops have a kernel of their own.
@@ -55,11 +56,6 @@ func (x *executable) Close() error {
 	}
 	x.free, x.arena, x.wide, x.runner, x.calls = nil, nil, nil, nil, nil
 	return nil
-}
-
-// Run executes the steps in order.
-func (x *executable) Run(ctx context.Context, r device.Run) (device.Stats, error) {
-	return x.runner.Run(ctx, r)
 }
 
 // SetWeights replaces weights. Each step that reads one is prepared again, which drops its packed copy.

@@ -34,6 +34,9 @@ type Pool struct {
 	spinTime time.Duration // how long workers and the caller of Run spin before they sleep
 	ended    chan struct{} // a worker sends when it ends, if the caller sleeps
 
+	made      time.Time
+	spinUntil atomic.Int64 // time since made until which workers without work spin, besides spinTime; see Begin
+
 	Bad  atomic.Int64 // how workers report bad values: kernels set it to 0 before a run and read it after
 	kept []any        // see keep
 }
@@ -58,7 +61,7 @@ func NewFor(n int, features string) (*Pool, error) {
 	}
 	p := &Pool{Set: set, workers: make([]worker, n), active: n, PackedLimit: 8 << 20, StreamFrom: streamFrom,
 		spinTime: spinTimeFor(n),
-		ended:    make(chan struct{})}
+		ended:    make(chan struct{}), made: time.Now()}
 	for i := range p.workers {
 		w := &p.workers[i]
 		w.scratch = &w.own

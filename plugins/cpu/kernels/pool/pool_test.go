@@ -87,6 +87,32 @@ func TestPoolUse(t *testing.T) {
 	}
 }
 
+// TestPoolBegin checks that all tasks run whether or not the pool knows that a run takes place, and whether its workers
+// are awake, asleep or about to wake up.
+func TestPoolBegin(t *testing.T) {
+	for _, n := range []int{1, 2, 5} {
+		p, rng := newPool(t, n, ""), rand.New(rand.NewPCG(1, uint64(n)))
+		for range 300 {
+			switch rng.IntN(6) {
+			case 0, 1:
+				p.Begin()
+			case 2, 3:
+				p.End()
+			case 4:
+				p.Use(rng.IntN(n + 1))
+			case 5:
+				time.Sleep(time.Duration(rng.IntN(300)) * time.Microsecond)
+			}
+			var ran atomic.Int64
+			tasks := rng.IntN(20)
+			p.Run(tasks, func(_, _ int) { ran.Add(1) })
+			if got := int(ran.Load()); got != tasks {
+				t.Fatalf("%d of %d tasks ran on %d threads", got, tasks, n)
+			}
+		}
+	}
+}
+
 func TestPoolPassesPanicsOn(t *testing.T) {
 	for _, n := range []int{1, 3} {
 		p := newPool(t, n, "")

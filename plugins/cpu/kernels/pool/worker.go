@@ -68,24 +68,55 @@ const (
 
 const (
 	spinTime = 50 * time.Microsecond // a thread spins this long before it sleeps
-	// After this time without work, a worker that spins yields to other threads. After the last step of a run it would
+	// After this time without work, a thread that spins yields to other threads. After the last step of a run it would
 	// otherwise keep the host, which waits for the result, from its processor.
 	yieldAfter = 10 * time.Microsecond
+	// Between Begin and End, workers without work spin on, for at most this long: to wake a thread takes longer than
+	// many steps that only one thread runs.
+	beginSpin = 20 * time.Millisecond
+	// After End, because a caller in a loop begins the next run soon.
+	endSpin = 200 * time.Microsecond
+	// The caller spins this long for the other workers to end, since they do nothing but this run.
+	awaitSpin = time.Millisecond
 )
 
-// poll spins while the state is the given one, for at most limit.
-func (w *worker) poll(while int32, limit time.Duration) {
+// Begin tells the workers that take part that a run begins, which calls Run again and again until End. They wake up
+// while the caller prepares its first step.
+func (p *Pool) Begin() {
+	if p.active < 2 || p.spinTime == 0 {
+		return
+	}
+	p.spinUntil.Store(int64(time.Since(p.made) + beginSpin))
+	for i := 1; i < p.active; i++ {
+		if w := &p.workers[i]; w.state.CompareAndSwap(parked, idle) {
+			w.wake <- struct{}{}
+		}
+	}
+}
+
+// End tells the workers that the run has ended.
+func (p *Pool) End() {
+	if p.active > 1 && p.spinTime > 0 { // otherwise workers that are awake would never sleep
+		p.spinUntil.Store(int64(time.Since(p.made) + endSpin))
+	}
+}
+
+// poll spins while the state is the given one, for at most limit, and until spinUntil.
+func (w *worker) poll(while int32, limit time.Duration, spinUntil *atomic.Int64, made time.Time) {
 	if limit == 0 {
 		return
 	}
-	start := time.Now()
-	for spent := time.Duration(0); spent < limit; spent = time.Since(start) {
+	for start := time.Since(made); ; {
 		for range 64 {
 			if w.state.Load() != while {
 				return
 			}
 		}
-		if while == idle && spent > yieldAfter {
+		now := time.Since(made)
+		if now-start >= limit && (spinUntil == nil || int64(now) >= spinUntil.Load()) {
+			return
+		}
+		if now-start > yieldAfter {
 			yieldThread()
 		}
 	}
@@ -103,7 +134,7 @@ func (w *worker) end(p *Pool) {
 	if w.state.CompareAndSwap(called, idle) {
 		return
 	}
-	w.poll(running, p.spinTime)
+	w.poll(running, min(awaitSpin, 20*p.spinTime), nil, p.made)
 	if w.state.CompareAndSwap(running, awaited) {
 		<-p.ended
 	}
@@ -113,7 +144,7 @@ func (w *worker) end(p *Pool) {
 func (p *Pool) serve(i int) {
 	w := &p.workers[i]
 	for {
-		w.poll(idle, p.spinTime)
+		w.poll(idle, p.spinTime, &p.spinUntil, p.made)
 		if w.state.CompareAndSwap(idle, parked) {
 			if _, ok := <-w.wake; !ok {
 				return
