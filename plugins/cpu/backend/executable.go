@@ -111,10 +111,19 @@ func (x *executable) bound(observed bool) {
 
 // step runs step i and, unless it is to run alone, the steps after it that run jointly with it; see runner.Config.
 func (x *executable) step(i int, alone bool, needed []bool) (int, error) {
-	if !alone {
-		if done := x.runJoint(i, needed); done > 0 {
-			return done, nil
-		}
+	if i == 0 && !x.inner {
+		x.pool.Hold(true)
 	}
-	return 1, x.run[i](&x.calls[i])
+	done := 0
+	if !alone {
+		done = x.runJoint(i, needed)
+	}
+	var err error
+	if done == 0 {
+		done, err = 1, x.run[i](&x.calls[i])
+	}
+	if i+done == len(x.calls) && !x.inner {
+		x.pool.Hold(false)
+	}
+	return done, err
 }

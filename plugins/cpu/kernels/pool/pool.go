@@ -32,6 +32,7 @@ type Pool struct {
 	panic       atomic.Pointer[workerPanic]
 
 	spinTime time.Duration // how long workers and the caller of Run spin before they sleep
+	held     atomic.Bool   // see Hold
 	ended    chan struct{} // a worker sends when it ends, if the caller sleeps
 
 	Bad  atomic.Int64 // how workers report bad values: kernels set it to 0 before a run and read it after
@@ -94,6 +95,11 @@ func (p *Pool) Use(n int) {
 		p.active = min(n, p.active)
 	}
 }
+
+// Hold tells the workers that more runs follow soon, until it is called with false. They then spin longer before they
+// sleep. Otherwise they would sleep during a step that one thread does alone, and miss the next one, since waking takes
+// 50 us.
+func (p *Pool) Hold(on bool) { p.held.Store(on && p.active > 1) }
 
 // Active returns how many workers take part.
 func (p *Pool) Active() int { return p.active }

@@ -68,22 +68,26 @@ const (
 
 const (
 	spinTime = 50 * time.Microsecond // a thread spins this long before it sleeps
+	holdTime = 20                    // times as long between the steps of a program; see Hold
 	// After this time without work, a worker that spins yields to other threads. After the last step of a run it would
 	// otherwise keep the host, which waits for the result, from its processor.
 	yieldAfter = 10 * time.Microsecond
 )
 
-// poll spins while the state is the given one, for at most limit.
-func (w *worker) poll(while int32, limit time.Duration) {
-	if limit == 0 {
+// poll spins while the state of a worker is the given one. It ends after spinTime, which begins anew when Hold ends.
+func (p *Pool) poll(w *worker, while int32) {
+	if p.spinTime == 0 {
 		return
 	}
-	start := time.Now()
-	for spent := time.Duration(0); spent < limit; spent = time.Since(start) {
+	began := time.Now()
+	for spent, held := time.Duration(0), time.Duration(0); spent-held < p.spinTime; spent = time.Since(began) {
 		for range 64 {
 			if w.state.Load() != while {
 				return
 			}
+		}
+		if spent < holdTime*p.spinTime && p.held.Load() {
+			held = spent
 		}
 		if while == idle && spent > yieldAfter {
 			yieldThread()
@@ -103,7 +107,7 @@ func (w *worker) end(p *Pool) {
 	if w.state.CompareAndSwap(called, idle) {
 		return
 	}
-	w.poll(running, p.spinTime)
+	p.poll(w, running)
 	if w.state.CompareAndSwap(running, awaited) {
 		<-p.ended
 	}
@@ -113,7 +117,7 @@ func (w *worker) end(p *Pool) {
 func (p *Pool) serve(i int) {
 	w := &p.workers[i]
 	for {
-		w.poll(idle, p.spinTime)
+		p.poll(w, idle)
 		if w.state.CompareAndSwap(idle, parked) {
 			if _, ok := <-w.wake; !ok {
 				return
