@@ -130,7 +130,8 @@ func (b *branches) value(depth int) *ir.Node {
 		return op.BatchNorm(y, b.param(c), b.param(c), b.param(c), op.Const(b.g, 0.5, ir.Type{DType: dtype.F32,
 			Shape: ir.Shape{c}}), 1e-3)
 	case 4:
-		return op.Mul(y, []*ir.Node{b.param(vector...), b.param(one), op.Const(b.g, 0.5, ir.Type{DType: dtype.F32})}[b.IntN(3)])
+		half := op.Const(b.g, 0.5, ir.Type{DType: dtype.F32})
+		return op.Mul(y, []*ir.Node{b.param(vector...), b.param(one), half}[b.IntN(3)])
 	case 5:
 		return op.Add(b.param(vector...), op.Sub(y, b.param(vector...)))
 	case 6:
