@@ -14,8 +14,8 @@ import (
 //	y = add a, b                       ->   y = conv2d x, u {padding=[1,1]}
 //
 // The image itself may be added, too: its kernel has a 1 for each channel. The kernel of one convolution must cover
-// those of all others, and all weights must be known at compile time. A sum of an image and one convolution stays, since
-// the sum is free in fused_conv.
+// those of all others, and all weights must be known at compile time. A sum of an image and one convolution stays,
+// since the sum is free in fused_conv.
 func mergeConvs(c *context, g *ir.Graph) (*ir.Graph, error) {
 	m := &merging{context: c, uses: g.UseCounts(), branches: make([]*branch, len(g.Nodes))}
 	for _, n := range g.Nodes {
