@@ -74,7 +74,8 @@ const (
 	yieldAfter = 10 * time.Microsecond
 )
 
-// poll spins while the state of a worker is the given one. It ends after spinTime, which begins anew when Hold ends.
+// poll spins while the state of a worker is the given one. It ends after spinTime, which begins anew for a worker without
+// work when Hold ends.
 func (p *Pool) poll(w *worker, while int32) {
 	if p.spinTime == 0 {
 		return
@@ -86,10 +87,13 @@ func (p *Pool) poll(w *worker, while int32) {
 				return
 			}
 		}
+		if while != idle {
+			continue
+		}
 		if spent < holdTime*p.spinTime && p.held.Load() {
 			held = spent
 		}
-		if while == idle && spent > yieldAfter {
+		if spent > yieldAfter {
 			yieldThread()
 		}
 	}
