@@ -42,14 +42,16 @@ type lastState struct {
 	tiles   int // of a line
 	cuts    int // into which lines are divided for tasks
 	does    int // see lastTiles
+	turn    int // counts phases
 }
 
 // A lastRun is a run of tiles with the same number of pixels. Their part of the list begins at place at. In a line, the
 // first tile begins x bytes after the beginning of the line, and the list has only the columns of the kernel that have
-// a pixel inside of x. Inner tiles, which read no padding, share the list.
+// a pixel inside of x. Inner tiles, which read no padding, share the list. Where taps are joined, several have one
+// entry; see joinedTaps.
 type lastRun struct {
-	pixels, count, at, columns, x int
-	inner                         bool
+	pixels, count, at, columns, x, joined int
+	inner                                 bool
 }
 
 // A lastSpan is a run of lines of the result, from first on, that have the same lines of the kernel inside of x: from
@@ -80,6 +82,9 @@ func (g *convolution) shapeLast() {
 	pixels := g.N * elementwise.Volume(g.count)
 	if d.lines {
 		pixels = g.count[2]
+	}
+	if d.lines {
+		k *= g.joinedTaps()
 	}
 	d.high, d.blocks = on.shape(pixels, d.vectors, k)
 }
@@ -152,6 +157,7 @@ func (g *convolution) lastConv() {
 		g.usePhase(i)
 		g.listLine()
 		g.divideLast()
+		d.turn++
 		p.Each(d.chunks*d.parts, 1, (*convLast)(g))
 	}
 }
@@ -185,10 +191,7 @@ func (g *convolution) epilogueLast() {
 // divideLast divides the work into tasks.
 func (g *convolution) divideLast() {
 	d, threads := &g.last, g.p.Threads()
-	pixels, units := g.N*elementwise.Volume(g.count), 1 // units: pixels of a line
-	if d.lines {
-		units = g.count[2]
-	}
+	pixels, units := g.N*elementwise.Volume(g.count), g.count[2] // units: pixels of a line
 	reads := g.Cout + g.Cin*min(g.step[1]*g.step[2], len(g.phaseTaps))
 	d.chunk = max(1, lastChunk/reads)
 	if !d.flat && !d.lines {
@@ -197,24 +200,47 @@ func (g *convolution) divideLast() {
 	d.parts = 1
 	if work := pixels * g.Cout * g.k; threads > 1 && work > lastFew {
 		tasks := min(threads*lastShares, pool.CeilDiv(work, lastFew))
+		if g.lastWeights() > pixels*reads {
+			d.parts = g.shareBlocks(tasks)
+			tasks = pool.CeilDiv(min(tasks, 2*threads), d.parts)
+		}
 		d.chunk = min(d.chunk, pool.CeilDiv(pixels, tasks))
-		if chunks := pool.CeilDiv(pixels, max(d.chunk, d.high)); chunks < 2*threads {
-			d.parts = min(d.blocks*g.lastGroups(), pool.CeilDiv(min(tasks, 2*threads), chunks))
+		if chunks := pool.CeilDiv(pixels, max(d.chunk, d.high)); d.parts == 1 && chunks < 2*threads {
+			d.parts = g.shareBlocks(pool.CeilDiv(min(tasks, 2*threads), chunks))
 		}
 	}
+	g.late = d.parts > 1
 	d.cuts = 1
-	if d.lines {
-		d.cuts = max(1, min(d.tiles, units/d.chunk))
-		units = max(1, units/d.cuts)
+	if !d.lines {
+		d.evenChunks(pixels, max(d.chunk, d.high), threads)
+		return
 	}
+	d.cuts = max(1, min(d.tiles, units/d.chunk))
+	units = max(1, units/d.cuts)
 	tile := max(units, d.high)
 	d.chunk = max(1, d.chunk/tile) * tile / units
-	if d.lines {
-		pixels = g.N * g.count[0] * g.count[1] * d.cuts * units
-		if d.cuts > 1 {
-			d.chunk = 1
-		}
+	if d.cuts > 1 {
+		d.chunk = 1
 	}
-	d.chunks = pool.CeilDiv(pixels/units, d.chunk)
-	g.late = d.parts > 1
+	d.evenChunks(g.N*g.count[0]*g.count[1]*d.cuts, d.chunk, threads)
+}
+
+// evenChunks divides items into chunks of at most so many, about as many for each thread.
+func (d *lastState) evenChunks(items, most, threads int) {
+	d.chunks = pool.CeilDiv(items, most)
+	if d.chunks*d.parts > 1 && d.parts%threads != 0 {
+		d.chunks = pool.CeilDiv(d.chunks, threads) * threads
+	}
+	d.chunk = pool.CeilDiv(items, d.chunks)
+	d.chunks = pool.CeilDiv(items, d.chunk)
+}
+
+// shareBlocks returns the number of parts, at most tasks, that the blocks of all groups are divided into. If there are
+// too few of them for parts of the same size, blocks become smaller.
+func (g *convolution) shareBlocks(tasks int) int {
+	d, groups, threads := &g.last, g.lastGroups(), g.p.Threads()
+	if most := d.vectors / threads * threads; groups == 1 && most > 0 {
+		d.blocks = min(pool.CeilDiv(d.blocks, threads)*threads, most)
+	}
+	return min(d.blocks*groups, tasks)
 }

@@ -124,12 +124,26 @@ func (g *convolution) columnsInside(first, pixels int) (left, right int, all boo
 	return left, right, min(at(0), at(n-1)) >= 0 && max(at(0), at(n-1))+reach < g.In[2]
 }
 
+// joinedTaps returns how many taps inner tiles read as one: those of a line of the kernel, if they read adjacent
+// elements of x. With few channels, as in the first layer of a network, most of the time of a tap is its beginning.
+func (g *convolution) joinedTaps() int {
+	if g.Transposed || g.Groups > 1 || g.Dilation[2] > 1 {
+		return 1
+	}
+	return g.Kernel[2]
+}
+
 // listTile lists what a tile of a line reads, from pixel first on, at a place of the list, and returns the next place.
 // The places in x are counted from that pixel. So tiles that read no padding have the same list.
 func (g *convolution) listTile(apart, first, pixels, at int) int {
-	d, step := &g.last, g.step[2]
+	d, step, joined := &g.last, g.step[2], 1
 	left, right, all := g.columnsInside(first, pixels)
-	r := lastRun{pixels: pixels, count: 1, at: at, columns: right - left, x: 4 * first * step * g.Cin, inner: all}
+	if all {
+		joined = g.joinedTaps()
+		right = left + (right-left)/joined
+	}
+	r := lastRun{pixels: pixels, count: 1, at: at, columns: right - left, x: 4 * first * step * g.Cin, joined: joined,
+		inner: all}
 	last := len(d.line) - 1
 	if all && last >= 0 && d.line[last].inner && d.line[last].pixels == pixels {
 		d.line[last].count++
@@ -154,15 +168,25 @@ func (g *convolution) listTile(apart, first, pixels, at int) int {
 	return at
 }
 
-// listPixels lists what each pixel of a task reads, from the beginning of x on.
+// listPixels lists what each pixel of a task reads, from the beginning of x on, unless the worker has done so for
+// another part of the channels.
 func (g *convolution) listPixels(w *lastWork, sc *pool.Scratch) {
 	place, area := g.lastPlaces(), elementwise.Volume(g.out)
 	image, strides := elementwise.Volume(g.In), places(g.In)
-	w.list = pool.ElementsOf[int](pool.BytesOf(sc.Floats(4 * len(g.taps) * (w.end - w.first))))
-	at, m := 0, w.first
+	list := pool.ElementsOf[int](pool.BytesOf(sc.Floats(4 * len(g.taps) * (w.end - w.first))))
+	at := 0
 	for i := range w.runs {
 		r := &w.runs[i]
 		r.at = at
+		at += r.count * len(g.taps) * (r.pixels + 1)
+	}
+	if w.of == g && w.turn == g.last.turn && w.listed == w.first && &w.list[0] == &list[0] {
+		return
+	}
+	w.of, w.turn, w.listed, w.list = g, g.last.turn, w.first, list
+	m := w.first
+	for _, r := range w.runs {
+		at = r.at
 		for range r.count {
 			for j := range r.pixels {
 				n, pixel := m/area, g.phases[0].pixel(m%area)

@@ -12,6 +12,8 @@ type lastWork struct {
 	runs                      []lastRun
 	own                       [2]lastRun
 	list                      []int
+	of                        *convolution // list is for its pixels from listed on, in a phase
+	turn, listed              int
 	now                       lastTiles
 	calls                     [lastCalls]lastCall
 	n                         int // of calls
@@ -74,13 +76,14 @@ func (g *convolution) lastPixel(item int) (pixel int) {
 func (g *convolution) lastPixels(w *lastWork, sc *pool.Scratch) {
 	d := &g.last
 	w.runs = splitRun(w.own[:0], w.end-w.first, d.high)
-	w.list = d.list
+	list := d.list
 	if !d.flat {
 		g.listPixels(w, sc)
+		list = w.list
 	}
 	m := w.first
 	for _, r := range w.runs {
-		c := g.addCall(w, r.pixels, m*g.Cout, w.list[r.at:])
+		c := g.addCall(w, r.pixels, m*g.Cout, list[r.at:])
 		c.count, c.lines, c.dstLine, c.xLine = r.count, 1, 0, 0
 		c.taps, c.listStep, c.xStep = len(g.taps), 8*len(g.taps)*(r.pixels+1), 0
 		c.x = address(d.x)
@@ -99,7 +102,7 @@ func (g *convolution) addCall(w *lastWork, pixels, out int, list []int) *lastCal
 	}
 	c := &w.calls[w.n]
 	w.n++
-	c.pixels, c.out, c.does, c.entries = pixels, out, g.last.does, list
+	c.pixels, c.out, c.does, c.entries, c.k = pixels, out, g.last.does, list, g.cg
 	return c
 }
 
@@ -111,7 +114,7 @@ func (g *convolution) makeCalls(w *lastWork) {
 	for i := range w.n {
 		c := &w.calls[i]
 		c.each, c.listBack = c.count, -c.count*c.listStep
-		c.zeros, c.k, c.ldw, c.ldd = address(d.zeros), g.cg, place[1], 4*g.Cout*g.every[2]
+		c.zeros, c.ldw, c.ldd = address(d.zeros), place[1], 4*g.Cout*g.every[2]
 	}
 	for b := w.block; b < w.blocks; b++ {
 		group := b / d.blocks
@@ -200,14 +203,16 @@ func (g *convolution) lastLine(w *lastWork, part *linePart) {
 		if n -= skip; n > 0 {
 			entries := r.columns * (r.pixels + 1)
 			list, step, taps := d.list[r.at+part.row*entries:], 8*row*entries, part.rows*r.columns
+			k := r.joined * g.cg
 			if r.inner {
 				step = 0
 			}
 			if taps == 0 {
-				taps, step, list = 1, 0, d.blank
+				taps, step, list, k = 1, 0, d.blank, g.cg
 			}
 			c := g.addCall(w, r.pixels, out+skip*r.pixels*pixel, list[skip*step/8:])
 			c.count, c.taps, c.listStep, c.xStep = n, taps, step, 4*r.pixels*g.step[2]*g.Cin
+			c.k = k
 			c.x = address(d.x) + uintptr(part.x+r.x+skip*c.xStep)
 			c.lines, c.dstLine = part.lines, 4*(g.every[1]*g.out[2]*g.Cout-n*r.pixels*pixel)
 			c.xLine = 4*g.step[1]*g.In[2]*g.Cin - n*c.xStep

@@ -10,7 +10,10 @@ import (
 // so tiles are transformed where they lie in x, without a copy, and a list says what is padding. The 16 matrix products
 // are those of convolutions with one tap, whose pixels are tiles.
 
-const winogradSeen = 256 // pixels whose magnitudes are added up together
+const (
+	winogradSeen      = 256 // pixels whose magnitudes are added up together
+	winogradLastShare = 4   // least number of tiles of a thread
+)
 
 // Tests change these.
 var (
@@ -104,7 +107,7 @@ func (w *winogradLast) plan() {
 	w.ldd = w.lineSize()
 	w.chunks = pool.CeilDiv(w.tiles, w.mostTiles())
 	w.chunks = pool.CeilDiv(w.chunks, threads) * threads
-	if w.tiles <= w.mostTiles() {
+	if w.tiles <= w.mostTiles() && !w.dividesTiles() {
 		w.chunks = 1
 	}
 	w.most = pool.CeilDiv(w.tiles, w.chunks)
@@ -114,6 +117,15 @@ func (w *winogradLast) plan() {
 		w.parts = min(w.blocks, pool.CeilDiv(2*threads, w.chunks))
 	}
 	w.units = pool.CeilDiv(elementwise.Volume(w.In), winogradSeen)
+}
+
+// dividesTiles reports whether threads have tiles of their own where one task could have all. Otherwise they have
+// channels of their own: each reads fewer weights, but transforms all tiles. With few channels there is nothing else to
+// divide.
+func (w *winogradLast) dividesTiles() bool {
+	threads, lanes, weights := w.p.Threads(), w.p.Set.Lanes, winogradParts*w.Cin*w.Cout
+	return w.tiles >= winogradLastShare*threads &&
+		(w.Cout < threads*lanes*lastOn(w.p.Set).vectors || weights <= winogradLastRoom)
 }
 
 // lineSize returns the distance of transformed tiles. They do not all begin in the same sets of a cache.
