@@ -161,6 +161,7 @@ func refused(t *testing.T, dir string, stdin *os.File, status int, args, want st
 	}
 	cmd := exec.Command(filepath.Join(bin, "rlxrun"), strings.Fields(args)...)
 	cmd.Dir, cmd.Stdin = dir, stdin
+	cmd.Env = append(os.Environ(), "GOGC=100") // memory is measured
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	guard := time.AfterFunc(hangGuard, func() { cmd.Process.Kill() })
@@ -235,7 +236,7 @@ func TestReferenceMemory(t *testing.T) {
 			const args = " -n 1 --warmup 1 --threads 1 --memory "
 			refused(t, dir, nil, 8, "bench "+name+args+c.limit, ", kernels ")
 			cmd := exec.Command(filepath.Join(bin, "rlxrun"), strings.Fields("bench "+name+args+"2G --json")...)
-			cmd.Dir = dir
+			cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOGC=100") // memory is measured
 			out, err := cmd.Output()
 			var m measured
 			if err == nil {

@@ -35,6 +35,9 @@ func Fuzz(f *testing.F, open func(t *testing.T) device.Backend) {
 	few := len(seeds)
 	if flag.Lookup("test.fuzz").Value.String() == "" {
 		few /= 4
+		if testing.Short() { // in an emulator, which is slow
+			few /= 4
+		}
 	}
 	for _, i := range chosen.some(uint64(few), uint64(len(seeds))) {
 		f.Add(seeds[i])

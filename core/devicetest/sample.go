@@ -53,6 +53,23 @@ func Some(t testing.TB, n, limit uint64) []uint64 {
 	return chosen.some(min(n, limit), limit)
 }
 
+// SomeOf chooses n elements of a list, as SampleEnv says, and keeps their order. Tests of different names choose
+// independently, so that over many samples all combinations are tried.
+func SomeOf[T any](t testing.TB, n int, list []T) (out []T) {
+	t.Helper()
+	chosen, err := sampleFromEnv()
+	if err != nil {
+		t.Fatal(err)
+	}
+	rng := rand.New(rand.NewPCG(chosen.seed, seedOf(t.Name())))
+	for k, x := range list {
+		if chosen.all || rng.IntN(len(list)-k) < n-len(out) {
+			out = append(out, x)
+		}
+	}
+	return out
+}
+
 // String returns the setting of the environment that makes the same choice.
 func (s sample) String() string {
 	if s.all {

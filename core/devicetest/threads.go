@@ -39,7 +39,7 @@ func Threads(t *testing.T, b device.Backend, compile Compiler) {
 	defs := slices.DeleteFunc(ir.Defs(), func(d *ir.OpDef) bool { return !runnable(d) })
 	few := uint64(len(defs)) / 5
 	if testing.Short() {
-		few = uint64(len(defs)) / 10
+		few = uint64(len(defs)) / 25
 	}
 	for _, i := range chosen.some(few, uint64(len(defs))) {
 		def := defs[i]

@@ -38,7 +38,8 @@ func TestMain(m *testing.M) {
 	}())
 }
 
-// TestConformance runs the conformance suite on the backend in its own process, with each transport for tensors.
+// TestConformance runs the conformance suite on the backend in its own process, with each transport for tensors. A
+// sample has a third of the ops, since the kernels are the same in package backend.
 func TestConformance(t *testing.T) {
 	for name, chunks := range map[string]bool{"shared": false, "chunks": true} {
 		t.Run(name, func(t *testing.T) {
@@ -52,7 +53,7 @@ func TestConformance(t *testing.T) {
 				}
 				t.Cleanup(func() { s.Close() })
 				return s
-			}, devicetest.Options{MustHave: true})
+			}, devicetest.Options{MustHave: true, Ops: 0.3})
 		})
 	}
 }

@@ -18,7 +18,7 @@ func open(*testing.T) device.Backend { return Backend{} }
 func TestConformance(t *testing.T) {
 	opts := devicetest.Options{MustHave: true, Compile: compile}
 	if testing.Short() { // in an emulator, which is slow
-		opts.Ops = 0.2
+		opts.Ops = 0.1
 	}
 	devicetest.Run(t, open, opts)
 }

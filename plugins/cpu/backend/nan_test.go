@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"runtime"
 	"slices"
 	"testing"
 
 	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/devicetest"
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
@@ -23,10 +23,13 @@ import (
 // the number of threads. Operands are of the same shape, or one is a number.
 func TestNaNBits(t *testing.T) {
 	const n = 2*pool.Grain + 13
-	seen, checks, sample := map[string]bool{}, 0, 1
-	if testing.Short() && runtime.GOARCH == "arm64" {
-		sample = 4 // an emulator takes a minute for all
+	type kind struct {
+		def *ir.OpDef
+		c   ir.Case[any]
+		key string
 	}
+	var kinds []kind
+	seen, checks := map[string]bool{}, 0
 	for _, def := range ir.Defs() {
 		if !def.Elementwise || def.Eval == nil || def.Name == "elementwise_region" {
 			continue
@@ -44,24 +47,28 @@ func TestNaNBits(t *testing.T) {
 				continue
 			}
 			seen[key] = true
-			if sample > 1 && len(seen)%sample != 0 {
-				continue
-			}
-			for number := -1; number < len(c.In) && (number < 0 || len(c.In) > 1); number++ {
-				for _, fused := range []bool{false, true} {
-					if testing.Short() && fused != (number < 0) {
-						continue
-					}
-					what := fmt.Sprintf("%s, number %d, fused %v", key, number, fused)
-					if checkNaNBits(t, what, def, c, n, number, fused) {
-						checks++
-					}
+			kinds = append(kinds, kind{def, c, key})
+		}
+	}
+	chosen := devicetest.SomeOf(t, len(kinds)/3, kinds)
+	if testing.Short() { // an emulator takes minutes for all
+		chosen = devicetest.SomeOf(t, len(kinds)/16, kinds)
+	}
+	for _, k := range chosen {
+		for number := -1; number < len(k.c.In) && (number < 0 || len(k.c.In) > 1); number++ {
+			for _, fused := range []bool{false, true} {
+				if testing.Short() && fused != (number < 0) {
+					continue
+				}
+				what := fmt.Sprintf("%s, number %d, fused %v", k.key, number, fused)
+				if checkNaNBits(t, what, k.def, k.c, n, number, fused) {
+					checks++
 				}
 			}
 		}
 	}
-	if len(seen) < 100 || checks < len(seen)/sample {
-		t.Errorf("only %d checks of %d kinds of nodes", checks, len(seen))
+	if len(kinds) < 100 || checks < len(chosen) {
+		t.Errorf("only %d checks of %d of %d kinds of nodes", checks, len(chosen), len(kinds))
 	}
 }
 

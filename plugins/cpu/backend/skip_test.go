@@ -86,6 +86,9 @@ func skipping(t *testing.T, p *program.Program, weights []byte, in map[string]*t
 func TestSkipRandom(t *testing.T) {
 	skipped, ok := 0, 0
 	seeds := devicetest.Some(t, 50, 150)
+	if testing.Short() { // in an emulator, which is slow
+		seeds = devicetest.Some(t, 8, 150)
+	}
 	for _, seed := range seeds {
 		g, err := controltest.Random(seed)
 		if err != nil {

@@ -30,20 +30,19 @@ var groupedCases = []groupedCase{
 
 // TestInterpretedGrouped runs grouped_matmul on the interpreter.
 func TestInterpretedGrouped(t *testing.T) {
-	for i, c := range groupedCases {
-		for k, p := range halves {
-			d := []matrix.Device{withMMA, withWGMMA}[(i+k)%2]
-			t.Run(fmt.Sprintf("%d/%s/%+v", d.Capability, p, c), func(t *testing.T) {
-				used := false
-				c.test(t, interpreted(d, func(text string) string {
-					used = true
-					return strings.Clone(text)
-				}), p)
-				if !used {
-					t.Error("no kernel for matrix units was used")
-				}
-			})
-		}
+	for _, i := range third(t, len(groupedCases)*len(halves)) {
+		c, k := groupedCases[i/uint64(len(halves))], i%uint64(len(halves))
+		p, d := halves[k], []matrix.Device{withMMA, withWGMMA}[(i/uint64(len(halves))+k)%2]
+		t.Run(fmt.Sprintf("%d/%s/%+v", d.Capability, p, c), func(t *testing.T) {
+			used := false
+			c.test(t, interpreted(d, func(text string) string {
+				used = true
+				return strings.Clone(text)
+			}), p)
+			if !used {
+				t.Error("no kernel for matrix units was used")
+			}
+		})
 	}
 }
 

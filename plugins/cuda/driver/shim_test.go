@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/devicetest"
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
@@ -43,6 +44,12 @@ func interpreted(d matrix.Device, change func(text string) string) *gpu.Backend 
 	})
 }
 
+// third chooses a third of n cases, as devicetest.Some does: interpreting takes long.
+func third(t *testing.T, n int) []uint64 {
+	t.Helper()
+	return devicetest.Some(t, uint64(n+2)/3, uint64(n))
+}
+
 // TestInterpretedProducts runs products with all tiles on the interpreter, which reports races and copies that are not
 // waited for.
 func TestInterpretedProducts(t *testing.T) {
@@ -55,16 +62,18 @@ func TestInterpretedProducts(t *testing.T) {
 				continue
 			}
 			d.Tile = &tile
-			for i, c := range []product{
+			cases := []product{
 				{1, 131, 197, 257, dtype.F32, gelu, true, true, true},
 				{2, 70, 66, 128, dtype.BF16, nt, false, false, false},
 				{1, 105, 68, 384, dtype.BF16, gelu, true, true, true},
-			} {
-				d.Splits = max(0, i-1) * 3
+			}
+			for _, i := range third(t, len(cases)) {
+				c := cases[i]
+				d.Splits = max(0, int(i)-1) * 3
 				on := interpreted(d, strings.Clone)
 				for _, p := range []string{halves[i%2], "tf32"} {
 					t.Run(fmt.Sprintf("%d/%s/%s/%s", d.Capability, tile, p, c),
-						func(t *testing.T) { c.testOn(t, on, p, uint64(i)) })
+						func(t *testing.T) { c.testOn(t, on, p, i) })
 				}
 			}
 		}

@@ -17,7 +17,7 @@ import (
 )
 
 // sampled is the number of ops whose checks TestConformance runs.
-const sampled = 12
+const sampled = 6
 
 // TestConformance runs checks of the conformance suite. The environment variable devicetest.SampleEnv is "all" for the
 // whole suite, or the seed of a sample of ops. With RLX_PTX the tests write each translated kernel to a file of that
@@ -38,24 +38,23 @@ func TestConformance(t *testing.T) {
 // TestTiles runs products and attention with tiles of all shapes, or with one shape that the seed of the sample
 // chooses.
 func TestTiles(t *testing.T) {
-	seed, all := sample(t)
-	for i, tile := range kernels.Tiles() {
-		if all || seed%uint64(len(kernels.Tiles())) == uint64(i) {
-			check(t, devicetest.Config{Brief: true, Seed: seed, Ops: []string{"matmul"}},
-				Options{Limits: func(l *gpu.Limits) { l.Kernels.Tile = &tile }})
-		}
+	type shape struct {
+		op  string
+		set func(l *gpu.Limits)
 	}
-	for i, tile := range kernels.AttentionTiles {
-		if all || seed%uint64(len(kernels.AttentionTiles)) == uint64(i) {
-			check(t, devicetest.Config{Brief: true, Seed: seed, Ops: []string{"attention"}},
-				Options{Limits: func(l *gpu.Limits) { l.Kernels.AttentionTile = &tile }})
-		}
+	var shapes []shape
+	for _, tile := range kernels.Tiles() {
+		shapes = append(shapes, shape{"matmul", func(l *gpu.Limits) { l.Kernels.Tile = &tile }})
 	}
-	for i, tile := range kernels.BackwardTiles {
-		if all || seed%uint64(len(kernels.BackwardTiles)) == uint64(i) {
-			check(t, devicetest.Config{Brief: true, Seed: seed, Ops: []string{"attention_backward"}},
-				Options{Limits: func(l *gpu.Limits) { l.Kernels.BackwardTile = &tile }})
-		}
+	for _, tile := range kernels.AttentionTiles {
+		shapes = append(shapes, shape{"attention", func(l *gpu.Limits) { l.Kernels.AttentionTile = &tile }})
+	}
+	for _, tile := range kernels.BackwardTiles {
+		shapes = append(shapes, shape{"attention_backward", func(l *gpu.Limits) { l.Kernels.BackwardTile = &tile }})
+	}
+	seed, _ := sample(t)
+	for _, s := range devicetest.SomeOf(t, 1, shapes) {
+		check(t, devicetest.Config{Brief: true, Seed: seed, Ops: []string{s.op}}, Options{Limits: s.set})
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/devicetest"
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/interp"
 	"github.com/rlx-go/rlx/core/ir"
@@ -23,7 +24,7 @@ import (
 // TestGroupedProducts checks that products of one row, with the norm before them and the multiplication after them,
 // give the same result in one dispatch as in separate ones, which run when there are more rows.
 func TestGroupedProducts(t *testing.T) {
-	for _, c := range []struct {
+	for _, c := range devicetest.SomeOf(t, 3, []struct {
 		k        int64
 		columns  []int64
 		weights  []dtype.DType
@@ -45,7 +46,7 @@ func TestGroupedProducts(t *testing.T) {
 			multiply: "v0=gelu_tanh(i1); v1=mul(v0,i0)"},
 		{k: 512, columns: []int64{2049}, weights: []dtype.DType{dtype.Q5_K}, norm: true, add: true},
 		{k: 1024, columns: []int64{3, 5, 2}, weights: []dtype.DType{dtype.Q4_1, dtype.Q5_0, dtype.Q8_0}, norm: true},
-	} {
+	}) {
 		t.Run(fmt.Sprint(c), func(t *testing.T) {
 			g := ir.NewGraph("products", ir.Sym{Name: "T", Min: 1, Max: 3})
 			rows := ir.MustDim("T")
@@ -93,7 +94,7 @@ func TestGroupedProducts(t *testing.T) {
 
 // TestGroupedRope checks that ropes and appends in one dispatch give the same results as separate ones.
 func TestGroupedRope(t *testing.T) {
-	for _, c := range []struct {
+	for _, c := range devicetest.SomeOf(t, 2, []struct {
 		name             string
 		attrs            op.RopeAttrs
 		heads, sequences int64
@@ -102,7 +103,7 @@ func TestGroupedRope(t *testing.T) {
 		{"frequencies", op.RopeAttrs{HeadDim: 12, Rot: 4, Style: "gptj", Layout: op.BSE, Factor: 1.5}, 5, 1},
 		{"single elements", op.RopeAttrs{HeadDim: 6, Style: "neox", Layout: op.BSE, Base: 1e4}, 3, 1},
 		{"sequences", op.RopeAttrs{HeadDim: 8, Style: "neox", Layout: op.BSE, Base: 1e4}, 3, 2},
-	} {
+	}) {
 		t.Run(c.name, func(t *testing.T) {
 			g := ir.NewGraph("ropes", ir.Sym{Name: "T", Min: 1, Max: 3})
 			rows, width := ir.MustDim("T"), int64(c.attrs.HeadDim)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/devicetest"
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/interp"
 	"github.com/rlx-go/rlx/core/ir"
@@ -105,7 +106,6 @@ func bandwidth(b *testing.B, name string, in []ir.Type, build func(in []*ir.Node
 // at vectors, at words and within words, operands that are views, and sizes that change from run to run; some on a
 // device with small bindings, which starts few workgroups per dimension.
 func TestTransposes(t *testing.T) {
-	rng := rand.New(rand.NewPCG(7, 1))
 	sizes := []int64{1, 2, 3, 4, 5, 8, 12, 16, 31, 32, 33, 40, 64, 65, 130, 1000}
 	small := New(Options{MaxBinding: 32 << 10, MaxGroups: 40})
 	types := slices.Clone(kernels.Description().Types)
@@ -117,7 +117,8 @@ func TestTransposes(t *testing.T) {
 	if len(types) < 6 {
 		t.Fatalf("the backend transposes %v only", types)
 	}
-	for _, d := range types {
+	for _, k := range devicetest.Some(t, 3, uint64(len(types))) {
+		d, rng := types[k], rand.New(rand.NewPCG(7, k))
 		for i := range transposePrograms {
 			g := ir.NewGraph("transposes", ir.Sym{Name: "N", Min: 1, Max: 9})
 			var want []*ir.Node
@@ -177,45 +178,45 @@ const transposePrograms = 3
 // workgroup, in place too.
 func TestLargeResults(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 2))
-	for _, d := range []dtype.DType{dtype.F32, dtype.F16, dtype.Bool} {
-		for _, width := range []int64{1031, 1040} {
-			rows := int64(70 * 4 / d.Size()) // words for more than 1<<16 results
-			g := ir.NewGraph("large")
-			x, idx := op.Input(g, "x", ir.TypeOf(d, rows, width)), op.Input(g, "idx", ir.TypeOf(dtype.I32, rows+1))
-			row, mask := op.Narrow(x, 0, 1, 1), op.Ne(x, op.Narrow(x, 0, 2, 1))
-			want := []*ir.Node{
-				op.Copy(x), op.Transpose(x, 1, 0), op.Narrow(x, 1, 4, int(width-4)), op.Narrow(x, 1, 16, int(width-16)),
-				op.Concat(1, x, op.Narrow(x, 1, 0, 16)),
-				op.Gather(x, idx, 0), op.Pad(x, []int{0, 3}, []int{1, 0}, 1), op.Pad(x, []int{2, 0}, []int{1, 0}, 1),
-				op.Pad(x, []int{0, 16}, []int{1, 0}, 1), op.Cast(op.Cast(x, dtype.I32), d),
-				op.Eq(x, op.Narrow(x, 1, 0, 1)),
-				op.Expand(op.Narrow(x, 0, 1, 1), x.Type.Shape), op.Where(mask, x, op.Narrow(x, 1, 3, 1)),
-				op.Where(mask, x, row), op.Where(x, row, x), op.Where(op.Narrow(mask, 0, 3, 1), x, row),
-				op.Where(op.Narrow(op.Narrow(mask, 0, 1, 1), 1, 5, 1), x, row),
-				// views
-				op.Where(op.Narrow(mask, 0, 1, int(rows-1)), op.Narrow(x, 0, 1, int(rows-1)),
-					op.Narrow(x, 0, 0, int(rows-1))),
-			}
-			if d != dtype.Bool {
-				want = append(want, op.Neg(op.Abs(op.Max(x, op.Narrow(x, 0, 1, 1)))))
-			}
-			for k, y := range want {
-				g.Return(fmt.Sprint("y", k), y)
-			}
-			p, _, err := sched.Build(g, sched.Options{Target: "cpu"})
-			if err != nil {
-				t.Fatal(err)
-			}
-			in := map[string]*tensor.Array{"x": interp.Random(rng, x.Type, nil, ir.Range{Lo: -9, Hi: 9}),
-				"idx": interp.Random(rng, idx.Type, nil, ir.Range{Lo: 0, Hi: float64(rows - 1)})}
-			refs := map[*ir.Node]*tensor.Array{}
-			out := onDevice(t, load(t, shared, p, nil), p, nil, in)
-			for k, y := range want {
-				eval(t, y, nil, in, refs)
-				if got := out[fmt.Sprint("y", k)]; !slices.Equal(got.Floats, refs[y].Floats) ||
-					!slices.Equal(got.Ints, refs[y].Ints) {
-					t.Errorf("%v of %v differs", y, y.In[0].Type)
-				}
+	types, widths := []dtype.DType{dtype.F32, dtype.F16, dtype.Bool}, []int64{1031, 1040}
+	for _, k := range devicetest.Some(t, 2, uint64(len(types)*len(widths))) {
+		d, width := types[k/2], widths[k%2]
+		rows := int64(70 * 4 / d.Size()) // words for more than 1<<16 results
+		g := ir.NewGraph("large")
+		x, idx := op.Input(g, "x", ir.TypeOf(d, rows, width)), op.Input(g, "idx", ir.TypeOf(dtype.I32, rows+1))
+		row, mask := op.Narrow(x, 0, 1, 1), op.Ne(x, op.Narrow(x, 0, 2, 1))
+		want := []*ir.Node{
+			op.Copy(x), op.Transpose(x, 1, 0), op.Narrow(x, 1, 4, int(width-4)), op.Narrow(x, 1, 16, int(width-16)),
+			op.Concat(1, x, op.Narrow(x, 1, 0, 16)),
+			op.Gather(x, idx, 0), op.Pad(x, []int{0, 3}, []int{1, 0}, 1), op.Pad(x, []int{2, 0}, []int{1, 0}, 1),
+			op.Pad(x, []int{0, 16}, []int{1, 0}, 1), op.Cast(op.Cast(x, dtype.I32), d),
+			op.Eq(x, op.Narrow(x, 1, 0, 1)),
+			op.Expand(op.Narrow(x, 0, 1, 1), x.Type.Shape), op.Where(mask, x, op.Narrow(x, 1, 3, 1)),
+			op.Where(mask, x, row), op.Where(x, row, x), op.Where(op.Narrow(mask, 0, 3, 1), x, row),
+			op.Where(op.Narrow(op.Narrow(mask, 0, 1, 1), 1, 5, 1), x, row),
+			// views
+			op.Where(op.Narrow(mask, 0, 1, int(rows-1)), op.Narrow(x, 0, 1, int(rows-1)),
+				op.Narrow(x, 0, 0, int(rows-1))),
+		}
+		if d != dtype.Bool {
+			want = append(want, op.Neg(op.Abs(op.Max(x, op.Narrow(x, 0, 1, 1)))))
+		}
+		for k, y := range want {
+			g.Return(fmt.Sprint("y", k), y)
+		}
+		p, _, err := sched.Build(g, sched.Options{Target: "cpu"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		in := map[string]*tensor.Array{"x": interp.Random(rng, x.Type, nil, ir.Range{Lo: -9, Hi: 9}),
+			"idx": interp.Random(rng, idx.Type, nil, ir.Range{Lo: 0, Hi: float64(rows - 1)})}
+		refs := map[*ir.Node]*tensor.Array{}
+		out := onDevice(t, load(t, shared, p, nil), p, nil, in)
+		for k, y := range want {
+			eval(t, y, nil, in, refs)
+			if got := out[fmt.Sprint("y", k)]; !slices.Equal(got.Floats, refs[y].Floats) ||
+				!slices.Equal(got.Ints, refs[y].Ints) {
+				t.Errorf("%v of %v differs", y, y.In[0].Type)
 			}
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/rlx-go/rlx/core/device"
+	"github.com/rlx-go/rlx/core/devicetest"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
@@ -22,7 +23,7 @@ import (
 func TestLongLoops(t *testing.T) {
 	typ := ir.TypeOf
 	const f32, f16 = dtype.F32, dtype.F16
-	for _, c := range []struct {
+	for _, c := range devicetest.SomeOf(t, 4, []struct {
 		name    string
 		refused bool // by llvmpipe, perhaps
 		in      []ir.Type
@@ -54,7 +55,7 @@ func TestLongLoops(t *testing.T) {
 				return op.Attention(in[0], in[1], in[2], op.AttentionOperands{},
 					op.AttentionAttrs{Heads: 1, Layout: op.BSE})
 			}},
-	} {
+	}) {
 		t.Run(c.name, func(t *testing.T) {
 			p, n, values, named := oneStep(t, c.in, ir.Range{Lo: 0.001, Hi: 0.01}, c.node)
 			for _, v := range values {

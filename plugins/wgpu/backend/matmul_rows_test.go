@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/rlx-go/rlx/core/devicetest"
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
@@ -18,14 +19,14 @@ import (
 // TestProductRows checks that a product whose rows are known at run time takes the kernel for one row, for few or for
 // many.
 func TestProductRows(t *testing.T) {
-	for _, c := range []struct {
+	for _, c := range devicetest.SomeOf(t, 2, []struct {
 		n, k   int64
 		weight dtype.DType
 		attrs  fused
 	}{
 		{7, 68, dtype.F32, fused{HasBias: true, Act: "silu"}}, {33, 1100, dtype.BF16, fused{HasResidual: true}},
 		{2050, 132, dtype.F16, fused{}}, {3, 4300, dtype.F32, fused{HasBias: true, HasResidual: true}},
-	} {
+	}) {
 		t.Run(fmt.Sprint(c.n, "x", c.k), func(t *testing.T) {
 			c.attrs.TransB = true
 			g := ir.NewGraph("rows", ir.Sym{Name: "T", Min: 1, Max: 120})

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/rlx-go/rlx/core/devicetest"
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/interp"
 	"github.com/rlx-go/rlx/core/ir"
@@ -72,7 +73,7 @@ func numbers(d dtype.DType, distinct int, special bool, dims ...int64) *tensor.A
 // TestReductions folds rows and columns of every way that the kernel reads them: fours of a row, fours of neighbouring
 // rows, single elements, rows in parts, and ends within a round of reads.
 func TestReductions(t *testing.T) {
-	for _, c := range []struct {
+	for _, c := range devicetest.SomeOf(t, 4, []struct {
 		d    dtype.DType
 		dims []int64
 		axes []int
@@ -82,7 +83,7 @@ func TestReductions(t *testing.T) {
 		{dtype.F32, []int64{9001, 4}, []int{0}}, {dtype.F16, []int64{70, 16}, []int{0}},
 		{dtype.F16, []int64{7, 131}, []int{1}}, {dtype.I32, []int64{2, 40004}, []int{1}},
 		{dtype.U32, []int64{9000, 12}, []int{0}}, {dtype.Bool, []int64{5, 1000}, []int{1}},
-	} {
+	}) {
 		t.Run(fmt.Sprint(c), func(t *testing.T) {
 			for _, special := range []bool{false, true} {
 				g := ir.NewGraph("reductions")
@@ -107,13 +108,13 @@ func TestReductions(t *testing.T) {
 // TestSoftmaxRows tests rows that fit registers, with and without a remainder, and rows that are read twice, in one
 // part or in several.
 func TestSoftmaxRows(t *testing.T) {
-	for _, c := range []struct {
+	for _, c := range devicetest.SomeOf(t, 3, []struct {
 		d    dtype.DType
 		dims []int64
 	}{
 		{dtype.F32, []int64{3, 20}}, {dtype.F32, []int64{5, 1000}}, {dtype.F32, []int64{3, 20004}},
 		{dtype.F32, []int64{1, 70001}}, {dtype.F16, []int64{2, 4096}}, {dtype.BF16, []int64{2, 20008}},
-	} {
+	}) {
 		t.Run(fmt.Sprint(c), func(t *testing.T) {
 			for _, special := range []bool{false, true} {
 				g := ir.NewGraph("softmax")
@@ -142,14 +143,14 @@ func TestSoftmaxRows(t *testing.T) {
 // TestSorts sorts lines in one tile, by comparing and by digits, and in several tiles that are merged once or twice.
 // Equal elements keep their order.
 func TestSorts(t *testing.T) {
-	for _, c := range []struct {
+	for _, c := range devicetest.SomeOf(t, 2, []struct {
 		d    dtype.DType
 		dims []int64
 		axis int
 	}{
 		{dtype.F32, []int64{3, 300}, 1}, {dtype.F16, []int64{2, 700, 3}, 1}, {dtype.F32, []int64{2, 9001}, 1},
 		{dtype.I32, []int64{600}, 0},
-	} {
+	}) {
 		for _, distinct := range []int{7, 1 << 20} {
 			t.Run(fmt.Sprint(c, distinct), func(t *testing.T) {
 				g := ir.NewGraph("sorts")
@@ -166,7 +167,7 @@ func TestSorts(t *testing.T) {
 // TestScatterAdd adds rows of every width that the kernel divides: single elements, fours, several rows to a workgroup
 // and several workgroups to a row; with indices in one sorted tile and in several.
 func TestScatterAdd(t *testing.T) {
-	for _, c := range []struct {
+	for _, c := range devicetest.SomeOf(t, 3, []struct {
 		d     dtype.DType
 		dims  []int64
 		rows  int64
@@ -176,7 +177,7 @@ func TestScatterAdd(t *testing.T) {
 		{dtype.F32, []int64{9000, 4}, 3000, dtype.I32}, {dtype.F32, []int64{7, 4100}, 3, dtype.I32},
 		{dtype.F16, []int64{40, 8}, 9, dtype.I32}, {dtype.BF16, []int64{40, 5}, 9, dtype.I32},
 		{dtype.I32, []int64{600, 2, 4}, 1, dtype.I32},
-	} {
+	}) {
 		t.Run(fmt.Sprint(c), func(t *testing.T) {
 			g := ir.NewGraph("scatter_add")
 			g.Return(

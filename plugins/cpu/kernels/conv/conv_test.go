@@ -18,12 +18,11 @@ func conv64(g *Args) []float64 {
 	made := g.OutSize()
 	out := make([]float64, g.N*elementwise.Volume(made)*g.Cout)
 	cg, og, taps := g.Cin/g.Groups, g.Cout/g.Groups, elementwise.Volume(g.Kernel)
-	place := func(n, c, channels int, at, size [3]int) int {
-		i := (at[0]*size[1]+at[1])*size[2] + at[2]
+	place := func(n, c, channels, i, volume int) int {
 		if g.Last {
-			return (n*elementwise.Volume(size)+i)*channels + c
+			return (n*volume+i)*channels + c
 		}
-		return (n*channels+c)*elementwise.Volume(size) + i
+		return (n*channels+c)*volume + i
 	}
 	index := func(i int, size [3]int) [3]int {
 		return [3]int{i / (size[1] * size[2]), i / size[2] % size[1], i % size[2]}
@@ -32,11 +31,31 @@ func conv64(g *Args) []float64 {
 	if g.Transposed {
 		from, to = g.In, made
 	}
+	type pair struct{ x, y int } // an element of the input and one of the output
+	pairs := make([][]pair, taps)
+	for t := range taps {
+		tap := index(t, g.Kernel)
+		for i := range elementwise.Volume(from) {
+			a, at, inside := index(i, from), 0, true
+			for k := range 3 {
+				b := a[k]*g.Stride[k] - g.Pad[k] + tap[k]*g.Dilation[k]
+				inside = inside && b >= 0 && b < to[k]
+				at = at*to[k] + b
+			}
+			switch {
+			case inside && g.Transposed:
+				pairs[t] = append(pairs[t], pair{i, at})
+			case inside:
+				pairs[t] = append(pairs[t], pair{at, i})
+			}
+		}
+	}
+	inputs, outputs := elementwise.Volume(g.In), elementwise.Volume(made)
 	for n := range g.N {
 		for o := range g.Cout {
-			for i := range elementwise.Volume(made) {
+			for i := range outputs {
 				if g.Bias != nil {
-					out[place(n, o, g.Cout, index(i, made), made)] = float64(g.Bias[o])
+					out[place(n, o, g.Cout, i, outputs)] = float64(g.Bias[o])
 				}
 			}
 			for c := range cg {
@@ -46,19 +65,9 @@ func conv64(g *Args) []float64 {
 					if g.Transposed {
 						wi = (ci*og+o%og)*taps + t
 					}
-					w, tap := float64(kerneltest.WeightAt(g.Weight, wi)), index(t, g.Kernel)
-					for i := range elementwise.Volume(from) {
-						a, b, inside := index(i, from), [3]int{}, true
-						for k := range 3 {
-							b[k] = a[k]*g.Stride[k] - g.Pad[k] + tap[k]*g.Dilation[k]
-							inside = inside && b[k] >= 0 && b[k] < to[k]
-						}
-						switch {
-						case inside && g.Transposed:
-							out[place(n, o, g.Cout, b, made)] += w * float64(g.X[place(n, ci, g.Cin, a, g.In)])
-						case inside:
-							out[place(n, o, g.Cout, a, made)] += w * float64(g.X[place(n, ci, g.Cin, b, g.In)])
-						}
+					w := float64(kerneltest.WeightAt(g.Weight, wi))
+					for _, p := range pairs[t] {
+						out[place(n, o, g.Cout, p.y, outputs)] += w * float64(g.X[place(n, ci, g.Cin, p.x, inputs)])
 					}
 				}
 			}

@@ -63,6 +63,26 @@ func EachSet(t *testing.T, threads int, f func(t *testing.T, p *pool.Pool), more
 	}
 }
 
+// Sample returns which of n cases to try: all, unless RLX_CONFORMANCE is a number. Then the number and the test's name
+// choose a third of the cases or, with -short, for emulators, a tenth.
+func Sample(t testing.TB, n int) []int {
+	t.Helper()
+	chosen := os.Getenv("RLX_CONFORMANCE")
+	seed, _ := strconv.ParseUint(chosen, 10, 64)
+	h := fnv.New64a()
+	h.Write([]byte(t.Name()))
+	order := rand.New(rand.NewPCG(seed, h.Sum64()+1)).Perm(n)
+	switch {
+	case chosen == "all" || chosen == "" && !testing.Short():
+	case testing.Short():
+		order = order[:(n+9)/10]
+	default:
+		order = order[:(n+2)/3]
+	}
+	slices.Sort(order)
+	return order
+}
+
 // Some returns how many of n random cases to try: fewer under an emulator.
 func Some(n int) int {
 	if testing.Short() {
