@@ -189,7 +189,7 @@ test-wheel: wheel
 
 # Not a part of check: compiling the crate and what it depends on takes longer than the checks have.
 test-rust:
-	RLX_REQUIRE_RUST=1 $(GO) test -count=1 -timeout 60m ./sdk/rust
+	RLX_REQUIRE_RUST=1 $(GO) test -count=1 -v -timeout 60m ./sdk/rust
 
 # Not a part of check: a browser is much to install for two tests. RLX_SCREENSHOTS=DIR writes pictures of the pages.
 test-browser:
