@@ -11,7 +11,7 @@
 #   make test-browser           the pages of rlxrun serve in headless Chromium; needs chromium and chromium-driver
 #   make test-metal-shim        the metal backend as it can be tested without a Mac; needs a C++ compiler
 #   make test-metal             the metal backend on a Mac with Apple silicon; writes out/metal/report.txt
-#   make test-openai            OpenAI's clients for Python, Node and Go, and Triton's, against rlxrun serve
+#   make test-openai            OpenAI's clients, programs that use them, Triton's and KServe's, against rlxrun serve
 #   make test-deploy            the manifests of deploy/, by the schemas of Kubernetes and KServe; see deploy/check.py
 #   make test-beam              beam/: vet and the tests of the transforms for Apache Beam; compiling takes minutes
 #   make test-flink             rlxbatch on a cluster of Flink, whose processes are killed; needs Java 17 and Maven
@@ -192,7 +192,7 @@ test-wheel: wheel
 
 # Not a part of check: compiling the crate and what it depends on takes longer than the checks have.
 test-rust:
-	RLX_REQUIRE_RUST=1 $(GO) test -count=1 -timeout 60m ./sdk/rust
+	RLX_REQUIRE_RUST=1 $(GO) test -count=1 -v -timeout 60m ./sdk/rust
 
 # Not a part of check: a browser is much to install for two tests. RLX_SCREENSHOTS=DIR writes pictures of the pages.
 test-browser:

@@ -225,7 +225,7 @@ var mayImport = map[string][]string{
 	"internal/otlp":                  {"core/diag"},
 	"internal/otlp/otlptest":         {},
 	"internal/openai":                {".", "core/diag", "internal/api", "internal/imaging", "text"},
-	"internal/inference":             {".", "core/diag", "core/dtype", "internal/api", "internal/inference/inferencepb"},
+	"internal/inference":             {".", "core/diag", "core/dtype", "internal/api", "internal/inference/inferencepb", "task"},
 	"internal/inference/inferencepb": {},
 	"internal/coco":                  {"segment"},
 	"internal/registry":              {"core/code", "core/diag", "internal/atomicfile", "internal/ctxio", "internal/filelock"},

@@ -12,7 +12,8 @@ import (
 )
 
 // TestDevices checks that a model in stages on several devices generates the text of the undivided one: a Generator the
-// same logits bit for bit, and a Batch, whose texts share runs in groups, the same tokens as each text alone.
+// same logits bit for bit, and a Batch, whose texts share runs in groups, the same tokens as each text alone. With
+// pages there are fewer than the texts need, so they share some, give up others and wait.
 func TestDevices(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -23,6 +24,7 @@ func TestDevices(t *testing.T) {
 	}{
 		{"f32", "../demo/llama", nil, []string{"0", "0", "0"}},
 		{"q8_0", "../demo/llama", []string{"--quantize", "q8_0"}, []string{"0", "0"}},
+		{"pages", "../demo/llama", []string{"--context", "320", "--cache", "384"}, []string{"0", "0", "0"}},
 	} {
 		compile := func(name string, flags ...string) *rlx.Model {
 			path := filepath.Join(dir, name+".rlx")
@@ -77,25 +79,33 @@ func TestDevices(t *testing.T) {
 				}
 			}
 			if cached == 0 {
-				t.Errorf("%s: no beginning of a prompt was computed once", c.name)
+				t.Errorf("%s, alike %v: no beginning of a prompt was computed once", c.name, alike)
 			}
 		}
 	}
 }
 
 // TestDevicesLeave checks that texts may leave a Batch while their runs are in progress, that their places are free at
-// once, and that the others go on.
+// once, and that the others go on; also if a text that leaves gives its pages to others, which have too few.
 func TestDevicesLeave(t *testing.T) {
 	t.Parallel()
-	s := rlxtest.Session(t, rlxtest.Open(t, goldenModel(t, "llama_rope3", "--batch", "4", "--context", "200",
-		"--target", "cpu", "--stages", "2")), rlx.Options{Devices: []string{"0", "0"}, Threads: 2})
+	testDevicesLeave(t, 9)
+	if s := testDevicesLeave(t, 45, "--cache", "200"); s.Preempted == 0 || s.Evicted == 0 || s.Used != 0 {
+		t.Errorf("pages %+v; want all cases, and no page in use", s)
+	}
+}
+
+func testDevicesLeave(t *testing.T, tokens int, flags ...string) text.PageStats {
+	s := rlxtest.Session(t, rlxtest.Open(t, goldenModel(t, "llama_rope3", append(flags, "--batch", "4",
+		"--context", "200", "--target", "cpu", "--stages", "2")...)),
+		rlx.Options{Devices: []string{"0", "0"}, Threads: 2})
 	b, err := text.NewBatch(t.Context(), s)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer b.Close()
 	rng := rand.New(rand.NewPCG(1, 9))
-	o := text.Options{Tokens: 9, IgnoreEnd: true, Sampling: &text.Sampling{}}
+	o := text.Options{Tokens: tokens, IgnoreEnd: true, Sampling: &text.Sampling{}}
 	var texts []*text.BatchText
 	var prompts [][]int
 	removed := 0
@@ -111,7 +121,7 @@ func TestDevicesLeave(t *testing.T) {
 			}
 			texts, prompts = append(texts, x), append(prompts, p)
 		}
-		if x := texts[max(0, len(texts)-1-rng.IntN(4))]; step%5 == 4 && !x.Done() {
+		if x := texts[max(0, len(texts)-1-rng.IntN(4))]; step%(tokens/2+1) == tokens/2 && !x.Done() {
 			b.Remove(x)
 			removed++
 		}
@@ -129,4 +139,5 @@ func TestDevicesLeave(t *testing.T) {
 			t.Errorf("text %d: %v; alone %v", i, got, want)
 		}
 	}
+	return b.Pages()
 }

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Runs OpenAI's clients for Python, Node and Go, and Triton's for Python, against rlxrun serve with the demo models.
+# Runs OpenAI's clients for Python, Node and Go, two programs that use the first, and the clients of Triton and KServe
+# for Python, against rlxrun serve with the demo models.
 # Needs make build, and the package indexes of these languages.
 set -euo pipefail
 cd "$(dirname "$0")"
@@ -30,6 +31,9 @@ else
 	echo "node: skipped, npm is not here"
 fi
 "${PYTHON:-python3}" -m venv "$dir/venv"
-"$dir/venv/bin/pip" install -q openai 'tritonclient[all]'
+"$dir/venv/bin/pip" install -q openai 'tritonclient[all]' kserve llm shell-gpt
 "$dir/venv/bin/python" check.py "$url"
-"$dir/venv/bin/python" check_triton.py "$url" "$(sed -n 's/^gRPC at //p' "$dir/notes")"
+grpc=$(sed -n 's/^gRPC at //p' "$dir/notes")
+"$dir/venv/bin/python" check_triton.py "$url" "$grpc"
+"$dir/venv/bin/python" check_kserve.py "$url" "$grpc"
+./programs.sh "$url" "$dir"

@@ -16,6 +16,9 @@
 // is the time between two requests of a client. With -leave 10, every tenth request is left after half of its tokens:
 //
 //	go run ./bench/serve -check -soak 1h -pause 200ms -leave 10 -pid $(pidof rlxrun)
+//
+// With -kill 20s, the backends of the server are killed every 20 seconds. An answer may then be cut off by an error,
+// and must be the beginning of that alone.
 package main
 
 import (
@@ -55,7 +58,7 @@ type load struct {
 }
 
 // sums are those over all rounds. compared are the answers that were the same as alone.
-type sums struct{ sent, tokens, compared, left atomic.Int64 }
+type sums struct{ sent, tokens, compared, left, kills, cut atomic.Int64 }
 
 func main() {
 	var l load
@@ -75,11 +78,12 @@ func main() {
 	flag.DurationVar(&l.pause, "pause", 0, "between two requests of a client")
 	flag.IntVar(&l.leave, "leave", 0, "of so many requests of all clients, one is left after half of its tokens; 0: none")
 	pid := flag.Int("pid", 0, "process of the server: print its memory and that of its backends every minute of -soak (Linux)")
+	kill := flag.Duration("kill", 0, "kill the backends of -pid this often")
 	flag.Parse()
 	if *soak > 0 {
 		*rounds = math.MaxInt
 	}
-	l.watch = watch{pid: *pid, until: *soak}
+	l.watch = watch{pid: *pid, until: *soak, kill: *kill}
 	if err := run(l, *clients, *rounds); err != nil {
 		fmt.Fprintln(os.Stderr, "serve:", err)
 		os.Exit(1)
@@ -117,6 +121,7 @@ func run(l load, clients string, rounds int) error {
 	results := map[int][]figures{}
 	l.count = &sums{}
 	l.watch.begin()
+	defer l.watch.kills(&l.count.kills)()
 	for range rounds {
 		if more, err := l.watch.more(); err != nil || !more {
 			if err != nil {
@@ -136,8 +141,7 @@ func run(l load, clients string, rounds int) error {
 		}
 	}
 	if l.check {
-		fmt.Printf("%d requests, %d left early; %d answers with %d tokens in all were the same as alone\n",
-			l.count.sent.Load(), l.count.left.Load(), l.count.compared.Load(), l.count.tokens.Load())
+		l.report()
 	}
 	fmt.Printf("%8s %10s %10s %10s %10s %10s\n", "clients", "tokens/s", "first p50", "first p95", "next p50", "next p95")
 	for _, n := range counts {
@@ -153,6 +157,15 @@ func run(l load, clients string, rounds int) error {
 			of(func(f figures) float64 { return f.next[0] }), of(func(f figures) float64 { return f.next[1] }))
 	}
 	return nil
+}
+
+// report prints the sums over all rounds.
+func (l load) report() {
+	fmt.Printf("%d requests, %d left early; %d answers with %d tokens in all were the same as alone\n",
+		l.count.sent.Load(), l.count.left.Load(), l.count.compared.Load(), l.count.tokens.Load())
+	if l.watch.kill > 0 {
+		fmt.Printf("%d backends were killed, and %d answers cut off\n", l.count.kills.Load(), l.count.cut.Load())
+	}
 }
 
 // figures are the result of a round: generated tokens per second; milliseconds to the first token and from token to
@@ -199,7 +212,7 @@ func (l load) compare(i, k int, a answer) error {
 	if !ok || l.count == nil {
 		return nil
 	}
-	if got := a.text.String(); got != want && !(a.left && strings.HasPrefix(want, got)) {
+	if got := a.text.String(); got != want && !((a.left || a.cut) && strings.HasPrefix(want, got)) {
 		return fmt.Errorf("request %d of client %d has another answer than alone:\n%s\n%s", k, i, got, want)
 	}
 	l.count.compared.Add(1)
@@ -241,6 +254,7 @@ func percentile(x []float64, p float64) float64 {
 type answer struct {
 	tokens int
 	left   bool // after half of the tokens
+	cut    bool // by the loss of a backend
 	first  float64
 	next   []float64
 	text   *strings.Builder // tokens and their log probabilities
@@ -250,17 +264,7 @@ func (l load) request(ctx context.Context, rng *rand.Rand, leave bool) (a answer
 	ctx, done := context.WithCancel(ctx)
 	defer done()
 	a.text = &strings.Builder{}
-	ids := make([]int, l.prompt)
-	for i := range ids {
-		ids[i] = i % l.vocabulary
-		if i >= l.shared {
-			ids[i] = rng.IntN(l.vocabulary)
-		}
-	}
-	// logprobs makes an event of every token, also of those without text
-	body, err := json.Marshal(map[string]any{"model": l.model, "prompt": ids, "max_tokens": l.tokens,
-		"temperature": 0.7, "seed": rng.Uint32(), "ignore_eos": true, "stream": true, "logprobs": 0,
-		"stream_options": map[string]any{"include_usage": true}})
+	body, err := l.body(rng)
 	if err != nil {
 		return a, err
 	}
@@ -276,6 +280,11 @@ func (l load) request(ctx context.Context, rng *rand.Rand, leave bool) (a answer
 		return a, err
 	}
 	defer resp.Body.Close()
+	if resp.StatusCode == http.StatusServiceUnavailable && l.kills() {
+		l.count.cut.Add(1)
+		a.cut = true
+		return a, nil
+	}
 	if resp.StatusCode != http.StatusOK {
 		b, _ := io.ReadAll(io.LimitReader(resp.Body, 1000))
 		return a, fmt.Errorf("%s: %s", resp.Status, b)
@@ -297,7 +306,13 @@ func (l load) request(ctx context.Context, rng *rand.Rand, leave bool) (a answer
 			}
 			Error any
 		}
-		if err := json.Unmarshal([]byte(data), &event); err != nil || event.Error != nil {
+		err := json.Unmarshal([]byte(data), &event)
+		if err == nil && event.Error != nil && l.kills() {
+			l.count.cut.Add(1)
+			a.cut, a.tokens = true, len(a.next)+min(1, int(last))
+			return a, nil
+		}
+		if err != nil || event.Error != nil {
 			return a, fmt.Errorf("the stream has %s, %w", data, err)
 		}
 		if event.Usage != nil {
@@ -328,5 +343,23 @@ func (l load) request(ctx context.Context, rng *rand.Rand, leave bool) (a answer
 	}
 	return a, nil
 }
+
+// body returns the next request of a client.
+func (l load) body(rng *rand.Rand) ([]byte, error) {
+	ids := make([]int, l.prompt)
+	for i := range ids {
+		ids[i] = i % l.vocabulary
+		if i >= l.shared {
+			ids[i] = rng.IntN(l.vocabulary)
+		}
+	}
+	// logprobs makes an event of every token, also of those without text
+	return json.Marshal(map[string]any{"model": l.model, "prompt": ids, "max_tokens": l.tokens,
+		"temperature": 0.7, "seed": rng.Uint32(), "ignore_eos": true, "stream": true, "logprobs": 0,
+		"stream_options": map[string]any{"include_usage": true}})
+}
+
+// kills reports whether answers may be cut off.
+func (l load) kills() bool { return l.count != nil && l.watch.kill > 0 }
 
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -13,6 +14,7 @@ import (
 type watch struct {
 	pid         int
 	until       time.Duration // 0 means that rounds are counted
+	kill        time.Duration // how often the backends are killed; 0 means never
 	start, last time.Time
 }
 
@@ -35,8 +37,32 @@ func (w *watch) more() (bool, error) {
 	return took < w.until, nil
 }
 
+// kills kills the backends now and then, and counts them, until the result is called.
+func (w *watch) kills(n *atomic.Int64) (end func()) {
+	if w.kill == 0 || w.pid == 0 {
+		return func() {}
+	}
+	tick, done := time.NewTicker(w.kill), make(chan bool)
+	go func() {
+		for {
+			select {
+			case <-tick.C:
+			case <-done:
+				return
+			}
+			pids, _ := children(w.pid)
+			for _, pid := range pids {
+				if p, err := os.FindProcess(pid); err == nil && p.Kill() == nil {
+					n.Add(1)
+				}
+			}
+		}
+	}()
+	return func() { tick.Stop(); close(done) }
+}
+
 // memory returns the resident memory of a process, and that of its children, in MiB.
-func memory(pid int) (own, children float64, err error) {
+func memory(pid int) (own, others float64, err error) {
 	resident := func(pid int) (float64, error) {
 		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
 		if err != nil {
@@ -52,15 +78,24 @@ func memory(pid int) (own, children float64, err error) {
 	if own, err = resident(pid); err != nil {
 		return 0, 0, err
 	}
+	pids, err := children(pid)
+	for _, child := range pids {
+		n, _ := resident(child) // it may have ended
+		others += n
+	}
+	return own, others, err
+}
+
+// children returns the processes that a process has started.
+func children(pid int) (pids []int, err error) {
 	lists, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
 	for _, list := range lists {
 		b, _ := os.ReadFile(list) // a thread may have ended
 		for _, f := range strings.Fields(string(b)) {
 			if child, err := strconv.Atoi(f); err == nil {
-				n, _ := resident(child) // so may a backend
-				children += n
+				pids = append(pids, child)
 			}
 		}
 	}
-	return own, children, err
+	return pids, err
 }

@@ -73,7 +73,7 @@ func newAPIs(ctx context.Context, f *serveFlags, sessions []*session, server *ap
 			a.text.Put(name, s.model, x.engine, end)
 		}
 		if x.methods {
-			artifacts = append(artifacts, inference.Artifact{Name: name, Runner: &apiRunner{s}, End: end})
+			artifacts = append(artifacts, artifactOf(s, name, end))
 		}
 	}
 	if a.text != nil {
@@ -82,7 +82,8 @@ func newAPIs(ctx context.Context, f *serveFlags, sessions []*session, server *ap
 	if len(artifacts) > 0 {
 		var err error
 		if a.inference, err = inference.New(artifacts,
-			inference.Limits{Parallel: f.api.parallel, Waiting: f.api.waiting}); err != nil {
+			inference.Limits{Parallel: f.api.parallel, Waiting: f.api.waiting, Kept: f.api.kept,
+				Apart: f.api.alike || len(f.host.devices) > 1}); err != nil { // or devices would have nothing to do
 			return nil, err
 		}
 		a.inference.Add(server, release.Own().Version)
@@ -93,6 +94,14 @@ func newAPIs(ctx context.Context, f *serveFlags, sessions []*session, server *ap
 	}
 	inference.AddLoad(server, a.load)
 	return a, nil
+}
+
+// artifactOf returns the methods of a session for the Open Inference Protocol.
+func artifactOf(s *session, name string, end func()) inference.Artifact {
+	const what = "encodings of images"
+	return inference.Artifact{Name: name, Runner: &apiRunner{s}, End: end,
+		Reserve: func(n int64) error { return s.need(what, n) },
+		Release: func(n int64) { s.memory.Release(what, n) }}
 }
 
 // prepare makes an artifact ready for requests.
@@ -185,7 +194,7 @@ func (a *apis) load(name string) (err error) {
 	}
 	end := a.ender(x)
 	if x.methods {
-		if err := a.inference.Put(inference.Artifact{Name: name, Runner: &apiRunner{s}, End: end}); err != nil {
+		if err := a.inference.Put(artifactOf(s, name, end)); err != nil {
 			return err
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/rlx-go/rlx/internal/localpage"
 	"github.com/rlx-go/rlx/internal/openai"
 	"github.com/rlx-go/rlx/internal/regular"
+	"github.com/rlx-go/rlx/internal/units"
 	"github.com/rlx-go/rlx/task"
 )
 
@@ -31,12 +32,14 @@ type apiFlags struct {
 	clientTokens      int
 	tokens            *openai.Tokens // by clientTokens, for all models
 	alike             bool
+	encodings         string
+	kept              int64 // bytes, by encodings
 	log               string
 }
 
 // apiFlagNames lists them.
 var apiFlagNames = []string{"api", "listen", "grpc", "name", "key-file", "tls-cert", "tls-key", "parallel", "queue",
-	"client-requests", "client-tokens", "prompt-tokens", "reproducible", "access-log"}
+	"client-requests", "client-tokens", "prompt-tokens", "reproducible", "keep-encodings", "access-log"}
 
 func (f *apiFlags) declare(fs *cli.FlagSet) {
 	f.fs = fs
@@ -61,7 +64,9 @@ func (f *apiFlags) declare(fs *cli.FlagSet) {
 	fs.IntVar(&f.budget, "prompt-tokens", 0,
 		"`N` tokens of prompts between two tokens of the texts in progress (default 128)")
 	fs.BoolVar(&f.alike, "reproducible", false,
-		"the same seed gives the same text, bit for bit, whatever other texts are in progress; slower for few clients")
+		"the same seed gives the same text, bit for bit, whatever other texts are in progress, and prompts for masks share no runs; slower for few clients")
+	fs.StringVar(&f.encodings, "keep-encodings", "256Mi",
+		"`SIZE` of memory for encodings of images, which are kept for requests with the same image; 0 keeps none")
 	fs.StringVar(&f.log, "access-log", "off", "`FORMAT` of a line for each request on standard error: off, text or json")
 }
 
@@ -96,6 +101,10 @@ func (f *apiFlags) settle(all *serveFlags) error {
 		return cli.Usagef("--tls-cert", "needs --tls-key, and --tls-key needs --tls-cert; one of them is missing")
 	case f.listen != "" && all.port != 0:
 		return cli.Usagef("--port", "cannot be combined with --listen, which has a port")
+	}
+	var ok bool
+	if f.kept, ok = units.ParseBytes(f.encodings); !ok && f.encodings != "0" {
+		return cli.Usagef("--keep-encodings", "%s is not a size such as 300M, 1.5G or 2Gi", f.encodings)
 	}
 	if f.clientTokens > 0 {
 		f.tokens = openai.NewTokens(f.clientTokens)

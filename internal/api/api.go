@@ -227,6 +227,12 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 			"the host "+diag.Printable(r.Host)+" is not this machine")
 		return
 	}
+	// Pages of other origins may send some requests, though they cannot read the answers.
+	if http.NewCrossOriginProtection().Check(r) != nil {
+		s.part(r).Refuse(w, http.StatusForbidden, "origin_not_allowed",
+			"the request comes from a page of another origin")
+		return
+	}
 	if !slices.Contains(open, r.URL.Path) && !s.Allows(r.Context(), r.Header.Get("Authorization")) {
 		w.Header().Set("WWW-Authenticate", "Bearer")
 		s.part(r).Refuse(w, http.StatusUnauthorized, "invalid_api_key", NeedsKey)

@@ -16,6 +16,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/grpc/codes"
@@ -23,6 +24,7 @@ import (
 	"github.com/rlx-go/rlx"
 	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/internal/api"
+	"github.com/rlx-go/rlx/task"
 )
 
 // version is the only version of each model.
@@ -33,18 +35,28 @@ type Artifact struct {
 	Name   string
 	Runner rlx.Runner
 	End    func() // called when the artifact was replaced and its last request has ended; may be nil
+	// Reserve and Release count the bytes of encodings that are kept; an error of Reserve means that there is no memory
+	// for them. Both may be nil.
+	Reserve func(bytes int64) error
+	Release func(bytes int64)
 }
 
 // Limits bound what requests may take.
 type Limits struct {
 	Parallel int // requests whose tensors are in memory at a time; 0 means 4
 	Waiting  int // requests that may wait; others are refused
+	// Kept bounds the bytes of encodings of images that are kept for requests with the same image.
+	Kept int64
+	// Apart gives each request a run of its own. Otherwise prompts for an image share runs.
+	Apart bool
 }
 
 // A Service runs methods of artifacts.
 type Service struct {
 	places chan struct{} // one for each request in progress
 	limits Limits
+	kept   *kept
+	shared prometheus.Histogram // prompts in a run
 
 	mu       sync.Mutex
 	models   map[string]*model
@@ -58,18 +70,25 @@ type model struct {
 	method *rlx.Method
 	runner rlx.Runner
 	of     *loaded
+
+	kept    *kept    // of an image encoder; nil for other methods
+	prompts *prompts // of a method that finds masks for prompts; nil for others
 }
 
 // A loaded artifact counts the requests that use it.
 type loaded struct {
-	name string
-	uses *api.Uses
+	name    string
+	uses    *api.Uses
+	reserve func(int64) error
+	release func(int64)
+	gone    bool // guarded by kept.mu
 }
 
 // New returns a service for artifacts. Their names must differ. The error says which artifact has no method to serve.
 func New(artifacts []Artifact, l Limits) (*Service, error) {
 	l.Parallel = cmp.Or(l.Parallel, 4)
-	s := &Service{models: map[string]*model{}, places: make(chan struct{}, l.Parallel), limits: l}
+	s := &Service{models: map[string]*model{}, places: make(chan struct{}, l.Parallel), limits: l,
+		kept: newKept(l.Kept), shared: newSharedPrompts()}
 	for _, a := range artifacts {
 		if err := s.Put(a); err != nil {
 			return nil, err
@@ -100,15 +119,28 @@ func (s *Service) Put(a Artifact) error {
 		}
 		return m.of == old
 	})
-	of := &loaded{a.Name, api.NewUses(a.End)}
+	of := &loaded{name: a.Name, uses: api.NewUses(a.End), reserve: a.Reserve, release: a.Release}
+	var joined *prompts
+	if !s.limits.Apart {
+		joined = newPrompts(a.Runner, func(n int) { s.shared.Observe(float64(n)) })
+	}
 	for _, m := range methods {
-		name := a.Name + "." + m.Name
-		s.models[name] = &model{name, m, a.Runner, of}
+		x := model{name: a.Name + "." + m.Name, method: m, runner: a.Runner, of: of}
+		if m.Name == imageMethod(a.Runner.Model()) && s.limits.Kept > 0 {
+			x.kept = s.kept
+		}
+		if joined.has(m.Name) {
+			x.prompts = joined
+		}
+		s.models[x.name] = &x
 		if len(methods) == 1 {
-			s.models[a.Name] = &model{a.Name, m, a.Runner, of}
+			alias := x
+			alias.name = a.Name
+			s.models[a.Name] = &alias
 		}
 	}
 	if old != nil {
+		s.kept.forget(old)
 		old.uses.Replaced()
 	}
 	return nil
@@ -123,6 +155,17 @@ func (s *Service) onPut(f func()) (end func()) {
 	}
 	set(f)
 	return func() { set(nil) }
+}
+
+// imageMethod returns the method of a model that encodes an image, or "".
+func imageMethod(m *rlx.Model) string {
+	switch t := m.Task().(type) {
+	case *task.Segment:
+		return t.ImageMethod
+	case *task.Concepts:
+		return t.ImageMethod
+	}
+	return ""
 }
 
 // Methods lists the methods of a model that can be served: those that keep no state.
@@ -227,16 +270,31 @@ func (m *model) run(ctx context.Context, in map[string]rlx.Tensor, names []strin
 		}
 	}
 	_, span := api.Span(ctx, "run", trace.WithAttributes(attribute.String("rlx.method", m.name)))
-	r, err := m.runner.Run(ctx, rlx.Request{Method: m.method.Name, Inputs: in, Outputs: names})
+	outputs, err := m.outputs(ctx, in, names)
 	api.EndSpan(span, err)
 	if err != nil {
 		return nil, nil, err
 	}
 	var out []rlx.Tensor
 	for _, v := range values {
-		out = append(out, r.Outputs[v.Name])
+		out = append(out, outputs[v.Name])
 	}
 	return values, out, nil
+}
+
+// outputs returns those with the given names, and maybe others.
+func (m *model) outputs(ctx context.Context, in map[string]rlx.Tensor, names []string) (map[string]rlx.Tensor, error) {
+	switch {
+	case m.kept != nil:
+		return m.kept.run(ctx, m, in)
+	case m.prompts != nil:
+		return m.prompts.run(ctx, m.method.Name, in)
+	}
+	r, err := m.runner.Run(ctx, rlx.Request{Method: m.method.Name, Inputs: in, Outputs: names})
+	if err != nil {
+		return nil, err
+	}
+	return r.Outputs, nil
 }
 
 // input returns an input after checks of its name, datatype and number of elements. Run checks the shape.

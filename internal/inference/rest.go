@@ -28,7 +28,7 @@ var extensions = []string{"binary_tensor_data"}
 
 // Add adds the REST API of the service to a server. programVersion is that of the program, for metadata.
 func (s *Service) Add(to *api.Server, programVersion string) {
-	to.Add(api.Part{Prefix: "/v2", Ready: s.Ready, Drain: s.Drain,
+	to.Add(api.Part{Prefix: "/v2", Ready: s.Ready, Drain: s.Drain, Gather: s.metrics(),
 		Refuse: func(w http.ResponseWriter, status int, _, message string) { fail(w, status, message) }})
 	to.HandleFunc("GET /v2", func(w http.ResponseWriter, _ *http.Request) {
 		answer(w, map[string]any{"name": serverName, "version": programVersion, "extensions": extensions})

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/rlx-go/rlx/text"
 )
@@ -83,11 +84,14 @@ type usage struct {
 	} `json:"prompt_tokens_details"`
 }
 
-func (u *usage) add(t *text.Result) {
-	u.Prompt += t.Prompt
+// add adds the tokens of a text. Those of a prompt count once, however many texts continue it.
+func (u *usage) add(t *text.Result, first bool) {
+	if first {
+		u.Prompt += t.Prompt
+		u.Details.Cached += t.Cached
+	}
 	u.Completion += len(t.Tokens)
 	u.Total = u.Prompt + u.Completion
-	u.Details.Cached += t.Cached
 }
 
 // finish returns the finish_reason of a text.
@@ -111,11 +115,12 @@ func (s *Server) chat(w http.ResponseWriter, r *http.Request, in *chatRequest) {
 		grammar, err = s.chatGrammar(in)
 	}
 	if err != nil {
-		fail(w, failureOf(err))
+		failed(r.Context(), w, failureFor(err, "messages"))
 		return
 	}
-	j := &job{server: s, w: w, chat: true, request: &in.common, prompts: [][]int{prompt.IDs}, images: prompt.Images,
-		logProbs: in.LogProbs, top: in.TopLogProbs, tools: in.callsTools(), grammar: grammar,
+	j := &job{server: s, w: w, input: "messages", chat: true, request: &in.common, prompts: [][]int{prompt.IDs},
+		images: prompt.Images, logProbs: in.LogProbs, top: in.TopLogProbs, tools: in.callsTools(),
+		one: in.Parallel != nil && !*in.Parallel, grammar: grammar,
 		head: body{ID: randomID("chatcmpl-"), Object: "chat.completion"}}
 	j.answer(r.Context())
 }
@@ -123,7 +128,10 @@ func (s *Server) chat(w http.ResponseWriter, r *http.Request, in *chatRequest) {
 func (s *Server) encodeChat(ctx context.Context, in *chatRequest) (text.Prompt, error) {
 	var all []text.Message
 	var count imageCount
-	for _, m := range in.Messages {
+	for i, m := range in.Messages {
+		if m.Role == "" {
+			return text.Prompt{}, refuse("messages", fmt.Sprintf("message %d has no role", i))
+		}
 		one, err := s.message(ctx, m, &count)
 		if err != nil {
 			return text.Prompt{}, err
@@ -151,29 +159,30 @@ func (s *Server) complete(w http.ResponseWriter, r *http.Request, in *completion
 	if err == nil {
 		t, err = text.NewTokenizer(s.model)
 	}
-	var prompts [][]int
+	var ids [][]int
 	if err == nil {
-		prompts, err = in.prompts(t, "prompt")
+		ids, err = prompts(in.Prompt, t, "prompt", maxPrompts)
 	}
 	var grammar *text.Grammar
 	if err == nil {
 		grammar, err = s.grammar(&in.common)
 	}
 	if err != nil {
-		fail(w, failureOf(err))
+		failed(r.Context(), w, failureFor(err, "prompt"))
 		return
 	}
 	if in.MaxTokens == nil {
 		tokens := 16 // the API's default
 		in.MaxTokens = &tokens
 	}
-	j := &job{server: s, w: w, request: &in.common, prompts: prompts, logProbs: in.LogProbs != nil, grammar: grammar,
-		head: body{ID: randomID("cmpl-"), Object: "text_completion"}}
+	j := &job{server: s, w: w, input: "prompt", request: &in.common, prompts: ids, logProbs: in.LogProbs != nil,
+		grammar: grammar,
+		head:    body{ID: randomID("cmpl-"), Object: "text_completion"}}
 	if in.LogProbs != nil {
 		j.top = *in.LogProbs
 	}
-	for i := 0; in.Echo && i < len(prompts); i++ {
-		j.echo = append(j.echo, t.Decode(prompts[i], true))
+	for i := 0; in.Echo && i < len(ids); i++ {
+		j.echo = append(j.echo, t.Decode(ids[i], true))
 	}
 	j.answer(r.Context())
 }
@@ -182,6 +191,7 @@ func (s *Server) complete(w http.ResponseWriter, r *http.Request, in *completion
 type job struct {
 	server   *Server
 	w        http.ResponseWriter
+	input    string // the parameter with the prompts
 	chat     bool
 	request  *common
 	prompts  [][]int
@@ -189,6 +199,7 @@ type job struct {
 	logProbs bool
 	top      int           // tokens beside each in logProbs
 	tools    bool          // the answer may have calls of tools
+	one      bool          // at most one
 	grammar  *text.Grammar // of the answer, or nil
 	echo     []string      // texts of the prompts, which the answer repeats; nil if it does not
 	head     body
@@ -208,7 +219,7 @@ func (j *job) answer(ctx context.Context) {
 		err = facts.CheckPrompt(j.prompts[i])
 	}
 	if err != nil {
-		fail(j.w, failureOf(err))
+		failed(ctx, j.w, failureFor(err, j.input))
 		return
 	}
 	o.Top, o.Grammar, o.Images = j.top, j.grammar, j.images
@@ -275,12 +286,12 @@ func (j *job) choices(ctx context.Context, o text.Options) ([]choice, error) {
 
 // fail reports an error, within the stream if it has begun.
 func (j *job) fail(ctx context.Context, err error) {
-	f := failureOf(err)
-	recordOf(ctx).Err = f.message
+	f := failureFor(err, j.input)
 	if j.stream == nil {
-		fail(j.w, f)
+		failed(ctx, j.w, f)
 		return
 	}
+	recordOf(ctx).Err = f.message
 	j.stream.send(f.body())
 }
 
@@ -310,7 +321,7 @@ func (j *job) choice(ctx context.Context, i int, prompt []int, o text.Options, c
 		c := choice{Index: i, LogProbs: j.logProbsOf([]text.Token{t}, offset)}
 		j.setText(&c, t.Text, true)
 		sent += len(t.Text)
-		offset += len(t.Text)
+		offset += utf8.RuneCountInString(t.Text)
 		if t.Text == "" && c.LogProbs == nil {
 			return nil
 		}
@@ -325,12 +336,12 @@ func (j *job) choice(ctx context.Context, i int, prompt []int, o text.Options, c
 		return choice{}, err
 	}
 	j.mu.Lock()
-	about.add(t)
+	about.add(t, i%j.request.choices() == 0)
 	j.mu.Unlock()
 	c := choice{Index: i, FinishReason: finish(t.Stop)}
 	var calls []toolCall
 	if j.tools {
-		if calls, t.Text = toolCalls(t.Text); len(calls) > 0 {
+		if calls, t.Text = toolCalls(t.Text, j.one); len(calls) > 0 {
 			reason := "tool_calls"
 			c.FinishReason = &reason
 		}
@@ -363,6 +374,9 @@ func (j *job) choice(ctx context.Context, i int, prompt []int, o text.Options, c
 	} else {
 		j.setText(&c, "", true)
 	}
+	if j.tools { // nothing was sent for each token
+		c.LogProbs = j.logProbsOf(t.Tokens, 0)
+	}
 	return c, j.part(c)
 }
 
@@ -379,7 +393,7 @@ func (j *job) setText(c *choice, s string, part bool) {
 }
 
 // logProbsOf returns the logarithms of probabilities in the form of the request, or nil if they are not wanted. offset
-// is that of the first token in the text.
+// is that of the first token in the text, in characters.
 func (j *job) logProbsOf(tokens []text.Token, offset int) *logProbs {
 	if !j.logProbs {
 		return nil
@@ -401,7 +415,7 @@ func (j *job) logProbsOf(tokens []text.Token, offset int) *logProbs {
 		}
 		out.Top = append(out.Top, top)
 		out.Offsets = append(out.Offsets, offset)
-		offset += len(t.Text)
+		offset += utf8.RuneCountInString(t.Text)
 	}
 	return out
 }

@@ -6,8 +6,10 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"net/http"
+	"slices"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
@@ -31,38 +33,42 @@ type embedding struct {
 	Vector any    `json:"embedding"`
 }
 
+var poolings = []text.Pooling{text.PoolMean, text.PoolLast, text.PoolCLS}
+
 // embed answers a request for embeddings.
 func (s *Server) embed(w http.ResponseWriter, r *http.Request, in *embeddingRequest) {
 	var err error
 	switch {
 	case in.Format != "" && in.Format != "float" && in.Format != "base64":
 		err = refuse("encoding_format", "must be float or base64")
-	case in.Dimensions != nil:
-		err = refuse("dimensions", "is not supported")
 	case in.Pooling == "":
 		in.Pooling = text.PoolMean
+	case !slices.Contains(poolings, in.Pooling):
+		err = refuse("pooling", fmt.Sprintf("must be one of %q", poolings))
 	}
-	var prompts [][]int
+	var inputs [][]int
 	if err == nil {
 		var t *text.Tokenizer
 		if t, err = text.NewTokenizer(s.model); err == nil {
-			prompts, err = (&completionRequest{Prompt: in.Input}).prompts(t, "input")
+			inputs, err = prompts(in.Input, t, "input", maxInputs)
 		}
 	}
 	about := recordOf(r.Context())
 	var out []embedding
-	for i := 0; err == nil && i < len(prompts); i++ {
+	for i := 0; err == nil && i < len(inputs); i++ {
 		var v []float32
 		client := Client{Name: about.Client, Begun: i > 0}
-		if v, err = s.engine.Embed(r.Context(), client, prompts[i], in.Pooling); err == nil {
+		v, err = s.engine.Embed(r.Context(), client, inputs[i], in.Pooling)
+		if d := in.Dimensions; err == nil && d != nil && *d != len(v) {
+			err = refuse("dimensions", fmt.Sprintf("is %d; the vectors of this model have %d numbers", *d, len(v)))
+		}
+		if err == nil {
 			out = append(out, embedding{"embedding", i, encoded(v, in.Format)})
-			about.Prompt += len(prompts[i])
+			about.Prompt += len(inputs[i])
 		}
 	}
 	if err != nil {
-		f := failureOf(err)
-		about.Err = f.message
-		fail(w, f)
+		failed(r.Context(), w, failureFor(err, "input"))
 		return
 	}
 	answer(w, map[string]any{"object": "list", "data": out, "model": s.name,

@@ -23,8 +23,13 @@ import (
 
 // TestKilledOften: the backend is killed 6 times, or RLX_KILLS times, while clients ask. No token of an answer is lost
 // or doubled: an answer has the tokens and the bits of their probabilities of a request that is alone. A stream that is
-// cut off has the first of them, and an error.
+// cut off has the first of them, and an error. With pages there are fewer than all texts need.
 func TestKilledOften(t *testing.T) {
+	t.Run("shared", func(t *testing.T) { testKilledOften(t, batchModel()) })
+	t.Run("pages", func(t *testing.T) { testKilledOften(t, compileChat("few", "--batch", "4", "--cache", "256")) })
+}
+
+func testKilledOften(t *testing.T, model string) {
 	kills := 6
 	if s := os.Getenv("RLX_KILLS"); s != "" {
 		var err error
@@ -33,10 +38,10 @@ func TestKilledOften(t *testing.T) {
 		}
 	}
 	const clients = 3
-	f := serve(t, batchModel(), Limits{Parallel: 4, Waiting: 100, Alike: true}, api.Options{})
+	f := serve(t, model, Limits{Parallel: 4, Waiting: 100, Alike: true}, api.Options{})
 	ask := func(client int) (tokens string, err, done bool) {
-		body := fmt.Sprintf(`{"prompt": [%d, 2, 3], "max_tokens": 12, "temperature": 0.8, "seed": %d, "ignore_eos": true,
-			"logprobs": 2, "stream": true}`, client+1, client)
+		body := fmt.Sprintf(`{"prompt": [%s%d, 2, 3], "max_tokens": 12, "temperature": 0.8, "seed": %d, "ignore_eos": true,
+			"logprobs": 2, "stream": true}`, strings.Repeat("5, ", 56), client+1, client)
 		resp, failed := http.Post(f.URL+"/v1/completions", "application/json", strings.NewReader(body))
 		if failed != nil {
 			t.Error(failed)

@@ -112,9 +112,7 @@ func handle[T any, P interface {
 			s, done, err = all.use(in.modelName())
 		}
 		if err != nil {
-			f := failureOf(err)
-			recordOf(r.Context()).Err = f.message
-			fail(w, f)
+			failed(r.Context(), w, failureOf(err))
 			return
 		}
 		defer done()

@@ -10,7 +10,9 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"reflect"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/rlx-go/rlx"
@@ -91,7 +93,7 @@ func failureOf(err error) *failure {
 	case errors.Is(err, errDraining):
 		return &failure{http.StatusServiceUnavailable, err.Error(), "", "server_ending", 0}
 	case errors.Is(err, text.ErrContext):
-		return &failure{http.StatusBadRequest, err.Error(), "messages", "context_length_exceeded", 0}
+		return &failure{http.StatusBadRequest, err.Error(), "", "context_length_exceeded", 0}
 	case errors.Is(err, text.ErrText):
 		return &failure{http.StatusBadRequest, err.Error(), "", "invalid_value", 0}
 	}
@@ -110,6 +112,17 @@ func failureOf(err error) *failure {
 		code = "invalid_value"
 	}
 	return &failure{status, message, "", code, 0}
+}
+
+// failureFor returns the failure for an error of a request whose text is the parameter called input.
+func failureFor(err error, input string) *failure {
+	f := failureOf(err)
+	for _, about := range []error{text.ErrContext, text.ErrPrompt, text.ErrText} {
+		if f.param == "" && errors.Is(err, about) {
+			f.param = input
+		}
+	}
+	return f
 }
 
 type errorBody struct {
@@ -148,6 +161,12 @@ func fail(w http.ResponseWriter, f *failure) {
 	api.Reply(w, f.status, f.body(), writeTimeout)
 }
 
+// failed answers a request with a failure, and notes it for the log.
+func failed(ctx context.Context, w http.ResponseWriter, f *failure) {
+	recordOf(ctx).Err = f.message
+	fail(w, f)
+}
+
 func answer(w http.ResponseWriter, v any) {
 	api.Reply(w, http.StatusOK, v, writeTimeout)
 }
@@ -159,9 +178,12 @@ func read(w http.ResponseWriter, r *http.Request, v any) error {
 	err := d.Decode(v)
 	var large *http.MaxBytesError
 	var f *failure
+	var kind *json.UnmarshalTypeError
 	switch {
 	case errors.As(err, &f):
 		return f
+	case errors.As(err, &kind) && kind.Field != "":
+		return wrongType(kind)
 	case errors.As(err, &large):
 		return &failure{http.StatusRequestEntityTooLarge, "the request has more than 16 MiB", "", "request_too_large",
 			0}
@@ -174,4 +196,23 @@ func read(w http.ResponseWriter, r *http.Request, v any) error {
 	}
 	http.NewResponseController(w).SetReadDeadline(time.Time{})
 	return nil
+}
+
+// wrongType returns the failure for a parameter of another type than it has.
+func wrongType(e *json.UnmarshalTypeError) *failure {
+	want := "an object"
+	switch t := e.Type; t.Kind() {
+	case reflect.Bool:
+		want = "true or false"
+	case reflect.Int, reflect.Int64:
+		want = "an integer"
+	case reflect.Float64:
+		want = "a number"
+	case reflect.String:
+		want = "a text"
+	case reflect.Slice:
+		want = "a list"
+	}
+	param := strings.TrimPrefix(e.Field, "common.") // as the package json names what is embedded
+	return refuse(param, "is of the type "+e.Value+"; want "+want)
 }

@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -325,7 +326,11 @@ func TestRefused(t *testing.T) {
 		{"/v1/chat/completions", hello.with(request{"presence_penalty": 3}), 400, "invalid_value", "presence_penalty"},
 		{"/v1/embeddings", request{"input": []any{}}, 400, "invalid_value", "input"},
 		{"/v1/embeddings", request{"input": "a", "dimensions": 5}, 400, "invalid_value", "dimensions"},
-		{"/v1/embeddings", request{"input": "a", "pooling": "most"}, 400, "invalid_value", nil},
+		{"/v1/embeddings", request{"input": "a", "pooling": "most"}, 400, "invalid_value", "pooling"},
+		{"/v1/embeddings", request{"input": slices.Repeat([]string{"a"}, 2049)}, 400, "invalid_value", "input"},
+		{"/v1/completions", request{"prompt": slices.Repeat([]string{"a"}, 65)}, 400, "invalid_value", "prompt"},
+		{"/v1/embeddings", request{"input": long}, 400, "context_length_exceeded", "input"},
+		{"/v1/embeddings", request{"input": "a", "encoding_format": 5}, 400, "invalid_value", "encoding_format"},
 		{"/v1/chat/completions", hello.with(request{"tools": []any{1}, "tool_choice": "required"}), 400,
 			"invalid_value", "tools"},
 		{"/v1/chat/completions", hello.with(request{"tool_choice": "required"}), 400, "invalid_value", "tool_choice"},
@@ -340,7 +345,23 @@ func TestRefused(t *testing.T) {
 			"grammar": "root ::= \"a\""}), 400, "invalid_value", "response_format"},
 		{"/v1/completions", request{"prompt": "a", "grammar": "root ::= a"}, 400, "invalid_value", "grammar"},
 		{"/v1/chat/completions", hello.with(request{"temperature": 2.5}), 400, "invalid_value", "temperature"},
-		{"/v1/chat/completions", hello.with(request{"top_p": -1}), 400, "invalid_value", nil},
+		{"/v1/chat/completions", hello.with(request{"top_p": -1}), 400, "invalid_value", "top_p"},
+		{"/v1/chat/completions", hello.with(request{"min_p": 2}), 400, "invalid_value", "min_p"},
+		{"/v1/chat/completions", hello.with(request{"max_tokens": "5"}), 400, "invalid_value", "max_tokens"},
+		{"/v1/chat/completions", hello.with(request{"seed": 1.5}), 400, "invalid_value", "seed"},
+		{"/v1/chat/completions", hello.with(request{"messages": []any{request{"content": "a"}}}), 400, "invalid_value",
+			"messages"},
+		{"/v1/chat/completions", hello.with(request{"messages": request{}}), 400, "invalid_value", "messages"},
+		{"/v1/chat/completions", hello.with(request{"messages": []any{request{"role": 5}}}), 400, "invalid_value",
+			"messages.role"},
+		{"/v1/chat/completions", hello.with(request{"stream_options": true}), 400, "invalid_value", "stream_options"},
+		{"/v1/chat/completions", hello.with(request{"functions": []any{}}), 400, "invalid_value", "functions"},
+		{"/v1/chat/completions", hello.with(request{"function_call": "auto"}), 400, "invalid_value", "function_call"},
+		{"/v1/chat/completions", hello.with(request{"modalities": []any{"text", "audio"}}), 400, "invalid_value",
+			"modalities"},
+		{"/v1/chat/completions", hello.with(request{"audio": request{}}), 400, "invalid_value", "audio"},
+		{"/v1/chat/completions", hello.with(request{"web_search_options": request{}}), 400, "invalid_value",
+			"web_search_options"},
 		{"/v1/chat/completions", hello.with(request{"max_tokens": 0}), 400, "invalid_value", "max_tokens"},
 		{"/v1/chat/completions", hello.with(request{"tools": []any{1}}), 400, "invalid_value", "tools"},
 		{"/v1/chat/completions", hello.with(request{"logit_bias": request{"99999": 1}}), 400, "invalid_value",
@@ -357,7 +378,11 @@ func TestRefused(t *testing.T) {
 		{"/v1/completions", request{"prompt": nil}, 400, "invalid_value", "prompt"},
 		{"/v1/completions", request{"prompt": []any{}}, 400, "invalid_value", "prompt"},
 		{"/v1/completions", request{"prompt": []any{1.5}}, 400, "invalid_value", "prompt"},
-		{"/v1/completions", request{"prompt": []any{99999}}, 400, "invalid_value", nil},
+		{"/v1/completions", request{"prompt": []any{99999}}, 400, "invalid_value", "prompt"},
+		{"/v1/completions", request{"prompt": long}, 400, "context_length_exceeded", "prompt"},
+		{"/v1/completions", request{"prompt": "a", "best_of": 2}, 400, "invalid_value", "best_of"},
+		{"/v1/completions", request{"prompt": "a", "suffix": "b"}, 400, "invalid_value", "suffix"},
+		{"/v1/completions", request{"prompt": "a", "logprobs": true}, 400, "invalid_value", "logprobs"},
 		{"/v1/completions", request{"prompt": "a", "echo": true, "logprobs": 1}, 400, "invalid_value", "echo"},
 		{"/v1/images", request{"input": "a"}, 404, "unknown_url", nil},
 	} {
@@ -402,6 +427,38 @@ func TestAccess(t *testing.T) {
 		resp.Body.Close()
 		if resp.StatusCode != c.status {
 			t.Errorf("%+v: status %d", c, resp.StatusCode)
+		}
+	}
+}
+
+// TestOtherOrigins: a page of another origin can send a request without asking first, if it is a form or plain text.
+// Such requests are refused.
+func TestOtherOrigins(t *testing.T) {
+	f := serve(t, chatModel(), Limits{Parallel: 1, Waiting: 0}, api.Options{Local: true})
+	for _, c := range []struct {
+		header, value string
+		status        int
+	}{
+		{"Sec-Fetch-Site", "cross-site", 403}, {"Sec-Fetch-Site", "same-site", 403},
+		{"Origin", "https://evil.example", 403}, {"Origin", "null", 403}, {"Sec-Fetch-Site", "same-origin", 200},
+		{"Sec-Fetch-Site", "none", 200}, {"Origin", f.URL, 200}, {"User-Agent", "curl", 200},
+	} {
+		body := strings.NewReader(`{"prompt": [1], "max_tokens": 1}`)
+		r, err := http.NewRequest("POST", f.URL+"/v1/completions", body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", "text/plain")
+		r.Header.Set(c.header, c.value)
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		refused := strings.Contains(string(b), "origin_not_allowed")
+		if err != nil || resp.StatusCode != c.status || refused != (c.status == 403) {
+			t.Errorf("%+v: status %d: %s", c, resp.StatusCode, b)
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/rlx-go/rlx/internal/api"
+	"github.com/rlx-go/rlx/text"
 )
 
 // TestChoices: several texts of a prompt differ by their seeds and are those of single requests; a stream has them all.
@@ -35,8 +36,14 @@ func testChoices(t *testing.T, model string) {
 		}
 		texts = append(texts, whole)
 	}
-	if texts[0] == texts[1] || at(got, "usage", "completion_tokens") != 32.0 {
-		t.Errorf("%q, %v", texts, at(got, "usage"))
+	prompts := 0.0 // each counts once
+	for _, prompt := range []string{"ROMEO:", "JULIET:"} {
+		_, one := f.post(t, "/v1/completions", ask.with(request{"prompt": prompt, "n": 1, "best_of": 1}))
+		prompts += at(one, "usage", "prompt_tokens").(float64)
+	}
+	if texts[0] == texts[1] || at(got, "usage", "completion_tokens") != 32.0 ||
+		at(got, "usage", "prompt_tokens") != prompts || at(got, "usage", "total_tokens") != prompts+32 {
+		t.Errorf("%q, %v; the prompts have %v tokens", texts, at(got, "usage"), prompts)
 	}
 	streamed := make([]string, 4)
 	for _, e := range f.stream(t, "/v1/completions", ask.with(request{"temperature": 0, "stream": true})) {
@@ -89,6 +96,15 @@ func testLogits(t *testing.T, model string) {
 	}
 }
 
+// TestOffsets: text_offset counts characters, not bytes.
+func TestOffsets(t *testing.T) {
+	j := &job{logProbs: true}
+	got := j.logProbsOf([]text.Token{{Text: "né"}, {Text: ""}, {Text: "日本"}, {Text: "a"}}, 3).Offsets
+	if want := []int{3, 5, 5, 7}; !slices.Equal(got, want) {
+		t.Errorf("offsets %v; want %v", got, want)
+	}
+}
+
 // TestEmbeddings: vectors have length 1, in both formats, for one input or several.
 func TestEmbeddings(t *testing.T) { bothWays(t, testEmbeddings) }
 
@@ -127,11 +143,14 @@ func testEmbeddings(t *testing.T, model string) {
 		return out
 	}
 	several := of(request{"input": []string{"ROMEO:", "The king", "ROMEO:"}, "model": "any"})
-	coded := of(request{"input": "ROMEO:", "encoding_format": "base64"})
+	coded := of(request{"input": "ROMEO:", "encoding_format": "base64", "dimensions": 256})
 	last := of(request{"input": "ROMEO:", "pooling": "last"})
 	if len(several) != 3 || !slices.Equal(several[0], several[2]) || slices.Equal(several[0], several[1]) ||
 		!slices.Equal(coded[0], several[0]) || slices.Equal(last[0], several[0]) {
 		t.Error("vectors of equal texts differ, or those of others are equal")
+	}
+	if many := of(request{"input": slices.Repeat([]string{"a"}, 65)}); len(many) != 65 { // more than prompts
+		t.Errorf("%d vectors for 65 texts", len(many))
 	}
 }
 
@@ -157,10 +176,14 @@ func TestTools(t *testing.T) {
 		{`{"name": "weather", "parameters": {"city": "Bern"}}`, `weather{"city": "Bern"}`, ""},
 		{`{"name": "weather"}`, "", `{"name": "weather"}`},
 	} {
-		calls, rest := toolCalls(c.text)
+		calls, rest := toolCalls(c.text, false)
 		var names []string
 		for _, x := range calls {
 			names = append(names, fmt.Sprint(x.Function.Name, x.Function.Arguments))
+		}
+		first, _ := toolCalls(c.text, true) // with parallel_tool_calls false
+		if len(first) != min(len(calls), 1) || len(first) > 0 && first[0].Function != calls[0].Function {
+			t.Errorf("%q: the only call is %v of %v", c.text, first, calls)
 		}
 		if strings.Join(names, " ") != c.calls || rest != c.rest {
 			t.Errorf("%q: calls %q and %q; want %q and %q", c.text, names, rest, c.calls, c.rest)
@@ -172,7 +195,7 @@ func FuzzToolCalls(f *testing.F) {
 	f.Add(`<tool_call>{"name":"a","arguments":{}}</tool_call>`)
 	f.Add(`[TOOL_CALLS][{"name":"a","arguments":{}}]`)
 	f.Fuzz(func(t *testing.T, text string) {
-		if calls, rest := toolCalls(text); calls == nil && rest != text {
+		if calls, rest := toolCalls(text, false); calls == nil && rest != text {
 			t.Errorf("%q without calls becomes %q", text, rest)
 		}
 	})

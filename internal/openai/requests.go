@@ -2,10 +2,14 @@ package openai
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
+	"strings"
 
+	"github.com/rlx-go/rlx/core/diag"
 	"github.com/rlx-go/rlx/text"
 )
 
@@ -58,6 +62,13 @@ type chatRequest struct {
 	TopLogProbs   int               `json:"top_logprobs"`
 	Tools         []json.RawMessage `json:"tools"`
 	ToolChoice    json.RawMessage   `json:"tool_choice"`
+	Parallel      *bool             `json:"parallel_tool_calls"`
+	// what is refused
+	Functions  json.RawMessage `json:"functions"` // the older form of tools
+	Function   json.RawMessage `json:"function_call"`
+	Modalities []string        `json:"modalities"`
+	Audio      json.RawMessage `json:"audio"`
+	Search     json.RawMessage `json:"web_search_options"`
 }
 
 type message struct {
@@ -107,6 +118,9 @@ func (c *common) options(facts text.Facts) (o text.Options, err error) {
 		return o, refuse("stop", "has more than 16 texts")
 	}
 	if err := sampling.Check(facts); err != nil {
+		if e, ok := errors.AsType[*diag.Error](err); ok { // such as top-p
+			err = refuse(strings.ReplaceAll(e.Subject, "-", "_"), e.Msg)
+		}
 		return o, err
 	}
 	o = text.Options{Sampling: &sampling, Stop: c.Stop, IgnoreEnd: c.IgnoreEOS}
@@ -166,6 +180,18 @@ func (r *chatRequest) check() error {
 		return refuse("top_logprobs", "needs logprobs")
 	case len(r.Tools) > maxTools:
 		return refuse("tools", fmt.Sprintf("has more than %d", maxTools))
+	case slices.ContainsFunc(r.Modalities, func(m string) bool { return m != "text" }):
+		return refuse("modalities", "has another than text")
+	}
+	for _, x := range []struct {
+		name, message string
+		given         json.RawMessage
+	}{{"functions", "is not supported: use tools", r.Functions},
+		{"function_call", "is not supported: use tool_choice", r.Function},
+		{"audio", "is not supported", r.Audio}, {"web_search_options", "is not supported", r.Search}} {
+		if len(x.given) > 0 && string(x.given) != "null" {
+			return refuse(x.name, x.message)
+		}
 	}
 	choice, err := r.toolChoice()
 	if err == nil && choice.required && len(r.Tools) == 0 {
@@ -186,8 +212,8 @@ func (r *completionRequest) check() error {
 		return refuse("echo", "is not supported with logprobs")
 	case r.Suffix != "":
 		return refuse("suffix", "is not supported")
-	case r.BestOf != nil && *r.BestOf != 1:
-		return refuse("best_of", "only 1 is supported")
+	case r.BestOf != nil && *r.BestOf != r.choices():
+		return refuse("best_of", "must be n, which is all that is supported")
 	case r.LogProbs != nil && (*r.LogProbs < 0 || *r.LogProbs > 5):
 		return refuse("logprobs", "must be from 0 to 5")
 	}
@@ -195,29 +221,30 @@ func (r *completionRequest) check() error {
 }
 
 const (
-	maxPrompts = 64 // of a request, and texts that continue each of them
+	maxPrompts = 64   // of a request, and texts that continue each of them
+	maxInputs  = 2048 // of a request for embeddings, as in the API
 	maxTools   = 128
 )
 
 // prompts returns the tokens of each prompt of the parameter called name: a text, a list of texts, a list of ids, or a
-// list of these.
-func (r *completionRequest) prompts(t *text.Tokenizer, name string) (out [][]int, err error) {
+// list of these. There may be so many as most.
+func prompts(value json.RawMessage, t *text.Tokenizer, name string, most int) (out [][]int, err error) {
 	var many []string
 	var lists [][]float64
-	if one, ok := decode[string](r.Prompt); ok {
+	if one, ok := decode[string](value); ok {
 		many = []string{one}
-	} else if all, ok := decode[[]string](r.Prompt); ok {
+	} else if all, ok := decode[[]string](value); ok {
 		many = all
-	} else if ids, ok := decode[[]float64](r.Prompt); ok {
+	} else if ids, ok := decode[[]float64](value); ok {
 		lists = [][]float64{ids}
-	} else if all, ok := decode[[][]float64](r.Prompt); ok {
+	} else if all, ok := decode[[][]float64](value); ok {
 		lists = all
 	}
 	if len(many)+len(lists) == 0 || len(lists) > 0 && len(lists[0]) == 0 {
 		return nil, refuse(name, "is neither a text nor a list of texts, of ids, or of lists of ids")
 	}
-	if len(many) > maxPrompts || len(lists) > maxPrompts {
-		return nil, refuse(name, fmt.Sprintf("has more than %d prompts", maxPrompts))
+	if len(many) > most || len(lists) > most {
+		return nil, refuse(name, fmt.Sprintf("has more than %d", most))
 	}
 	for _, s := range many {
 		p, err := t.Encode(s, true)

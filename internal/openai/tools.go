@@ -18,7 +18,16 @@ type toolCall struct {
 
 // toolCalls finds the calls in a text, in the forms that models are taught: blocks of <tool_call> (Hermes, Qwen),
 // [TOOL_CALLS] and a list (Mistral), and an object that is the whole text (Llama 3). rest is the text without them.
-func toolCalls(text string) (calls []toolCall, rest string) {
+// With one, calls after the first are dropped.
+func toolCalls(text string, one bool) (calls []toolCall, rest string) {
+	calls, rest = allCalls(text)
+	if one && len(calls) > 1 {
+		calls = calls[:1]
+	}
+	return calls, rest
+}
+
+func allCalls(text string) (calls []toolCall, rest string) {
 	const begin, end, list = "<tool_call>", "</tool_call>", "[TOOL_CALLS]"
 	trimmed := strings.TrimSpace(text)
 	switch {

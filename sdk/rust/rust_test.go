@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 
@@ -32,13 +33,15 @@ func cargo(t *testing.T) (target string) {
 	return target
 }
 
-// run runs a command in a folder, with the folder bin first in PATH.
+// run runs a command in a folder, with the folder bin first in PATH, and logs how long it took.
 func run(t *testing.T, dir, bin, target, name string, args ...string) string {
 	t.Helper()
 	cmd := exec.Command(name, args...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "CARGO_TARGET_DIR="+target, "PATH="+bin+":"+os.Getenv("PATH"))
+	began := time.Now()
 	out, err := cmd.CombinedOutput()
+	t.Logf("%.1f s: %s %.60s", time.Since(began).Seconds(), filepath.Base(name), strings.Join(args, " "))
 	if err != nil {
 		t.Fatalf("%s %s: %v\n%s", filepath.Base(name), strings.Join(args, " "), err, out)
 	}
