@@ -14,23 +14,36 @@ import (
 // while texts join and leave at random, share beginnings and give up their pages because there are too few.
 func TestPages(t *testing.T) {
 	t.Parallel()
-	slots := rlxtest.Session(t, rlxtest.Open(t, goldenModel(t, "llama_rope3", "--target", "cpu", "--batch", "9",
-		"--context", "300")), rlx.Options{Threads: 1})
-	paged := rlxtest.Session(t, rlxtest.Open(t, goldenModel(t, "llama_rope3", "--target", "cpu", "--batch", "9",
-		"--context", "300", "--cache", "500")), rlx.Options{Threads: 2})
+	testPages(t, "cpu", rlx.Options{Threads: 1}, rlx.Options{Threads: 2}, 60, 140,
+		1, 3, 64, 65, 129, 140, 150, 7, 240, 128, 100, 30)
+}
+
+// TestPagesGPU is TestPages on the wgpu backend, with fewer texts.
+func TestPagesGPU(t *testing.T) {
+	o := rlxtest.OnGPU(t)
+	testPages(t, "wgpu", o, o, 9, 70, 3, 65, 140, 129, 150)
+}
+
+// testPages runs a number of texts of prompts with some lengths. Prompts after the fifth, or else the last one, begin like
+// another. Texts with short prompts have long more tokens.
+func testPages(t *testing.T, target string, slotted, inPages rlx.Options, number, long int, lengths ...int) {
+	slots := rlxtest.Session(t, rlxtest.Open(t, goldenModel(t, "llama_rope3", "--target", target, "--batch", "9",
+		"--context", "300")), slotted)
+	paged := rlxtest.Session(t, rlxtest.Open(t, goldenModel(t, "llama_rope3", "--target", target, "--batch", "9",
+		"--context", "300", "--cache", "500")), inPages)
 	facts, err := text.FactsOf(paged.Model())
 	if err != nil {
 		t.Fatal(err)
 	}
 	rng := rand.New(rand.NewPCG(3, 4))
 	var prompts [][]int
-	for i, n := range []int{1, 3, 64, 65, 129, 140, 150, 7, 240, 128, 100, 30} {
+	for i, n := range lengths {
 		p := make([]int, n)
 		for k := range p {
 			p[k] = rng.IntN(facts.Vocabulary)
 		}
-		if i > 4 {
-			copy(p[:n*2/3], prompts[4])
+		if like := min(4, len(lengths)-2); i > like {
+			copy(p[:n*2/3], prompts[like])
 		}
 		prompts = append(prompts, p)
 	}
@@ -38,7 +51,7 @@ func TestPages(t *testing.T) {
 	for i := range options {
 		n := 20 + 10*(i%4)
 		if len(prompts[i]) < 80 { // begins with one page and takes more
-			n = 140
+			n = long
 		}
 		options[i] = text.Options{Tokens: n, IgnoreEnd: true, Logits: true, Seed: uint64(i),
 			Sampling: &text.Sampling{Temperature: float64(i%3) / 2, TopP: 0.95, RepeatPenalty: 1 + float64(i%3/2)/2}}
@@ -47,7 +60,7 @@ func TestPages(t *testing.T) {
 	for i, p := range prompts {
 		alone = append(alone, together(t, slots, true, [][]int{p}, options[i:])[0])
 	}
-	for i, p := range prompts[:5] { // one sequence at a time, in the first pages
+	for i, p := range prompts[:min(5, number/4)] { // one sequence at a time, in the first pages
 		var got [2]*text.Result
 		for k, s := range []*rlx.Session{slots, paged} {
 			g, err := text.NewGenerator(t.Context(), s)
@@ -70,8 +83,8 @@ func TestPages(t *testing.T) {
 	var texts []*text.BatchText
 	var of []int
 	left := map[*text.BatchText]bool{}
-	for step, begun := 0, 0; begun < 60 || b.Len() > 0; step++ {
-		for begun < 60 && b.Free() > 0 && rng.IntN(3) > 0 {
+	for step, begun := 0, 0; begun < number || b.Len() > 0; step++ {
+		for begun < number && b.Free() > 0 && rng.IntN(3) > 0 {
 			i := rng.IntN(len(prompts))
 			x, err := b.Add(t.Context(), prompts[i], options[i])
 			if err != nil {
