@@ -3,6 +3,7 @@ package text_test
 import (
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"testing"
 
 	"github.com/rlx-go/rlx"
@@ -14,44 +15,52 @@ import (
 // while texts join and leave at random, share beginnings and give up their pages because there are too few.
 func TestPages(t *testing.T) {
 	t.Parallel()
-	testPages(t, "cpu", rlx.Options{Threads: 1}, rlx.Options{Threads: 2}, 60, 140,
-		1, 3, 64, 65, 129, 140, 150, 7, 240, 128, 100, 30)
+	pagesTest{"cpu", 9, 300, 500, 60, 140, []int{1, 3, 64, 65, 129, 140, 150, 7, 240, 128, 100, 30}, 5}.run(t,
+		rlx.Options{Threads: 1}, rlx.Options{Threads: 2})
 }
 
 // TestPagesGPU is TestPages on the wgpu backend, with fewer texts.
 func TestPagesGPU(t *testing.T) {
 	o := rlxtest.OnGPU(t)
-	testPages(t, "wgpu", o, o, 9, 70, 3, 65, 140, 129, 150)
+	pagesTest{"wgpu", 4, 192, 192, 9, 80, []int{60, 100, 110}, 1}.run(t, o, o)
 }
 
-// testPages runs a number of texts of prompts with some lengths. Prompts after the fifth, or else the last one, begin like
-// another. Texts with short prompts have long more tokens.
-func testPages(t *testing.T, target string, slotted, inPages rlx.Options, number, long int, lengths ...int) {
-	slots := rlxtest.Session(t, rlxtest.Open(t, goldenModel(t, "llama_rope3", "--target", target, "--batch", "9",
-		"--context", "300")), slotted)
-	paged := rlxtest.Session(t, rlxtest.Open(t, goldenModel(t, "llama_rope3", "--target", target, "--batch", "9",
-		"--context", "300", "--cache", "500")), inPages)
+// A pagesTest runs a number of texts, each of one of some prompts. It gets the lengths of these. Prompts after the
+// fifth, or else the last one, begin like another. Texts with short prompts have long more tokens.
+type pagesTest struct {
+	target                string
+	batch, context, cache int
+	texts, long           int
+	lengths               []int
+	single                int // prompts that generators continue, too
+}
+
+func (c pagesTest) run(t *testing.T, slotted, inPages rlx.Options) {
+	flags := []string{"--target", c.target, "--batch", strconv.Itoa(c.batch), "--context", strconv.Itoa(c.context)}
+	slots := rlxtest.Session(t, rlxtest.Open(t, goldenModel(t, "llama_rope3", flags...)), slotted)
+	flags = append(flags, "--cache", strconv.Itoa(c.cache))
+	paged := rlxtest.Session(t, rlxtest.Open(t, goldenModel(t, "llama_rope3", flags...)), inPages)
 	facts, err := text.FactsOf(paged.Model())
 	if err != nil {
 		t.Fatal(err)
 	}
 	rng := rand.New(rand.NewPCG(3, 4))
 	var prompts [][]int
-	for i, n := range lengths {
+	for i, n := range c.lengths {
 		p := make([]int, n)
 		for k := range p {
 			p[k] = rng.IntN(facts.Vocabulary)
 		}
-		if like := min(4, len(lengths)-2); i > like {
+		if like := min(4, len(c.lengths)-2); i > like {
 			copy(p[:n*2/3], prompts[like])
 		}
 		prompts = append(prompts, p)
 	}
 	options := make([]text.Options, len(prompts))
 	for i := range options {
-		n := 20 + 10*(i%4)
+		n := c.long / 14 * (2 + i%4)
 		if len(prompts[i]) < 80 { // begins with one page and takes more
-			n = long
+			n = c.long
 		}
 		options[i] = text.Options{Tokens: n, IgnoreEnd: true, Logits: true, Seed: uint64(i),
 			Sampling: &text.Sampling{Temperature: float64(i%3) / 2, TopP: 0.95, RepeatPenalty: 1 + float64(i%3/2)/2}}
@@ -60,7 +69,7 @@ func testPages(t *testing.T, target string, slotted, inPages rlx.Options, number
 	for i, p := range prompts {
 		alone = append(alone, together(t, slots, true, [][]int{p}, options[i:])[0])
 	}
-	for i, p := range prompts[:min(5, number/4)] { // one sequence at a time, in the first pages
+	for i, p := range prompts[:c.single] { // one sequence at a time, in the first pages
 		var got [2]*text.Result
 		for k, s := range []*rlx.Session{slots, paged} {
 			g, err := text.NewGenerator(t.Context(), s)
@@ -83,8 +92,8 @@ func testPages(t *testing.T, target string, slotted, inPages rlx.Options, number
 	var texts []*text.BatchText
 	var of []int
 	left := map[*text.BatchText]bool{}
-	for step, begun := 0, 0; begun < number || b.Len() > 0; step++ {
-		for begun < number && b.Free() > 0 && rng.IntN(3) > 0 {
+	for step, begun := 0, 0; begun < c.texts || b.Len() > 0; step++ {
+		for begun < c.texts && b.Free() > 0 && rng.IntN(3) > 0 {
 			i := rng.IntN(len(prompts))
 			x, err := b.Add(t.Context(), prompts[i], options[i])
 			if err != nil {
@@ -98,9 +107,11 @@ func testPages(t *testing.T, target string, slotted, inPages rlx.Options, number
 		if err := b.Step(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if x := texts[rng.IntN(len(texts))]; rng.IntN(20) == 0 && !x.Done() {
-			b.Remove(x)
-			left[x] = true
+		if len(texts) > 0 && rng.IntN(20) == 0 {
+			if x := texts[rng.IntN(len(texts))]; !x.Done() {
+				b.Remove(x)
+				left[x] = true
+			}
 		}
 		if step > 10_000 {
 			t.Fatal("texts do not end")
