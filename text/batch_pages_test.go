@@ -15,14 +15,15 @@ import (
 // while texts join and leave at random, share beginnings and give up their pages because there are too few.
 func TestPages(t *testing.T) {
 	t.Parallel()
-	pagesTest{"cpu", 9, 300, 500, 60, 140, []int{1, 3, 64, 65, 129, 140, 150, 7, 240, 128, 100, 30}, 5}.run(t,
+	pagesTest{"cpu", 9, 300, 500, 60, 140, []int{1, 3, 64, 65, 129, 140, 150, 7, 240, 128, 100, 30}, 5, true}.run(t,
 		rlx.Options{Threads: 1}, rlx.Options{Threads: 2})
 }
 
-// TestPagesGPU is TestPages on the wgpu backend, with fewer texts.
+// TestPagesGPU is TestPages on the wgpu backend, with fewer texts. Their prompts are too short to be shared: with Alike,
+// what is left of a prompt must be a multiple of 64 tokens shorter and still more than 96, or as the whole prompt.
 func TestPagesGPU(t *testing.T) {
 	o := rlxtest.OnGPU(t)
-	pagesTest{"wgpu", 4, 192, 192, 9, 80, []int{60, 100, 110}, 1}.run(t, o, o)
+	pagesTest{"wgpu", 4, 192, 192, 9, 80, []int{60, 100, 110}, 1, false}.run(t, o, o)
 }
 
 // A pagesTest runs a number of texts, each of one of some prompts. It gets the lengths of these. Prompts after the
@@ -32,7 +33,8 @@ type pagesTest struct {
 	batch, context, cache int
 	texts, long           int
 	lengths               []int
-	single                int // prompts that generators continue, too
+	single                int  // prompts that generators continue, too
+	shares                bool // some beginnings must be shared
 }
 
 func (c pagesTest) run(t *testing.T, slotted, inPages rlx.Options) {
@@ -130,7 +132,7 @@ func (c pagesTest) run(t *testing.T, slotted, inPages rlx.Options) {
 		}
 	}
 	s := b.Pages()
-	if cached == 0 || s.Preempted == 0 || s.Evicted == 0 || s.Used != 0 || s.Shared != 0 {
+	if c.shares && cached == 0 || s.Preempted == 0 || s.Evicted == 0 || s.Used != 0 || s.Shared != 0 {
 		t.Errorf("%d tokens were cached, pages %+v; want all cases, and no page in use", cached, s)
 	}
 }
