@@ -19,8 +19,8 @@ func TestPages(t *testing.T) {
 		rlx.Options{Threads: 1}, rlx.Options{Threads: 2})
 }
 
-// TestPagesGPU is TestPages on the wgpu backend, with fewer texts. Their prompts are too short to be shared: with Alike,
-// what is left of a prompt must be a multiple of 64 tokens shorter and still more than 96, or as the whole prompt.
+// TestPagesGPU is TestPages on the wgpu backend, with fewer texts. With Alike, GPUs share beginnings only if more than 96
+// tokens of a prompt are left, as these prompts have not.
 func TestPagesGPU(t *testing.T) {
 	o := rlxtest.OnGPU(t)
 	pagesTest{"wgpu", 4, 192, 192, 9, 80, []int{60, 100, 110}, 1, false}.run(t, o, o)
