@@ -19,8 +19,8 @@ func TestPages(t *testing.T) {
 		rlx.Options{Threads: 1}, rlx.Options{Threads: 2})
 }
 
-// TestPagesGPU is TestPages on the wgpu backend, with fewer texts. With Alike, GPUs share beginnings only if more than 96
-// tokens of a prompt are left, as these prompts have not.
+// TestPagesGPU is TestPages on the wgpu backend, with fewer texts. With Alike, GPUs share a beginning only if more than
+// 96 tokens of the prompt are left. These prompts are shorter.
 func TestPagesGPU(t *testing.T) {
 	o := rlxtest.OnGPU(t)
 	pagesTest{"wgpu", 4, 192, 192, 9, 80, []int{60, 100, 110}, 1, false}.run(t, o, o)
