@@ -47,7 +47,7 @@ type Options struct {
 	Batch int
 	// Cache is, for a language model with Batch, how many tokens the caches of all sequences hold together. They are
 	// then in pages, which sequences with a common beginning share. 0 gives each sequence room for Context tokens of
-	// its own. Targets must have kernels for attention to pages, as cpu has.
+	// its own. Targets must have kernels for attention to pages, as the built-in ones have.
 	Cache int
 	// Context is how many tokens the caches of a language model hold. 0 stands for what the model was made for, at most
 	// 4096.

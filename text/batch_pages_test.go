@@ -3,6 +3,7 @@ package text_test
 import (
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"testing"
 
 	"github.com/rlx-go/rlx"
@@ -14,31 +15,54 @@ import (
 // while texts join and leave at random, share beginnings and give up their pages because there are too few.
 func TestPages(t *testing.T) {
 	t.Parallel()
-	slots := rlxtest.Session(t, rlxtest.Open(t, goldenModel(t, "llama_rope3", "--target", "cpu", "--batch", "9",
-		"--context", "300")), rlx.Options{Threads: 1})
-	paged := rlxtest.Session(t, rlxtest.Open(t, goldenModel(t, "llama_rope3", "--target", "cpu", "--batch", "9",
-		"--context", "300", "--cache", "500")), rlx.Options{Threads: 2})
+	pagesTest{"cpu", 9, 300, 500, 60, 140, []int{1, 3, 64, 65, 129, 140, 150, 7, 240, 128, 100, 30}, 5, true}.run(t,
+		rlx.Options{Threads: 1}, rlx.Options{Threads: 2})
+}
+
+// TestPagesGPU is TestPages on the wgpu backend, with fewer texts. With Alike, GPUs share a beginning only if more than
+// 96 tokens of the prompt are left. These prompts are shorter.
+func TestPagesGPU(t *testing.T) {
+	o := rlxtest.OnGPU(t)
+	pagesTest{"wgpu", 4, 192, 192, 9, 80, []int{60, 100, 110}, 1, false}.run(t, o, o)
+}
+
+// A pagesTest runs a number of texts, each of one of some prompts. It gets the lengths of these. Prompts after the
+// fifth, or else the last one, begin like another. Texts with short prompts have long more tokens.
+type pagesTest struct {
+	target                string
+	batch, context, cache int
+	texts, long           int
+	lengths               []int
+	single                int  // prompts that generators continue, too
+	shares                bool // some beginnings must be shared
+}
+
+func (c pagesTest) run(t *testing.T, slotted, inPages rlx.Options) {
+	flags := []string{"--target", c.target, "--batch", strconv.Itoa(c.batch), "--context", strconv.Itoa(c.context)}
+	slots := rlxtest.Session(t, rlxtest.Open(t, goldenModel(t, "llama_rope3", flags...)), slotted)
+	flags = append(flags, "--cache", strconv.Itoa(c.cache))
+	paged := rlxtest.Session(t, rlxtest.Open(t, goldenModel(t, "llama_rope3", flags...)), inPages)
 	facts, err := text.FactsOf(paged.Model())
 	if err != nil {
 		t.Fatal(err)
 	}
 	rng := rand.New(rand.NewPCG(3, 4))
 	var prompts [][]int
-	for i, n := range []int{1, 3, 64, 65, 129, 140, 150, 7, 240, 128, 100, 30} {
+	for i, n := range c.lengths {
 		p := make([]int, n)
 		for k := range p {
 			p[k] = rng.IntN(facts.Vocabulary)
 		}
-		if i > 4 {
-			copy(p[:n*2/3], prompts[4])
+		if like := min(4, len(c.lengths)-2); i > like {
+			copy(p[:n*2/3], prompts[like])
 		}
 		prompts = append(prompts, p)
 	}
 	options := make([]text.Options, len(prompts))
 	for i := range options {
-		n := 20 + 10*(i%4)
+		n := c.long / 14 * (2 + i%4)
 		if len(prompts[i]) < 80 { // begins with one page and takes more
-			n = 140
+			n = c.long
 		}
 		options[i] = text.Options{Tokens: n, IgnoreEnd: true, Logits: true, Seed: uint64(i),
 			Sampling: &text.Sampling{Temperature: float64(i%3) / 2, TopP: 0.95, RepeatPenalty: 1 + float64(i%3/2)/2}}
@@ -47,7 +71,7 @@ func TestPages(t *testing.T) {
 	for i, p := range prompts {
 		alone = append(alone, together(t, slots, true, [][]int{p}, options[i:])[0])
 	}
-	for i, p := range prompts[:5] { // one sequence at a time, in the first pages
+	for i, p := range prompts[:c.single] { // one sequence at a time, in the first pages
 		var got [2]*text.Result
 		for k, s := range []*rlx.Session{slots, paged} {
 			g, err := text.NewGenerator(t.Context(), s)
@@ -70,8 +94,8 @@ func TestPages(t *testing.T) {
 	var texts []*text.BatchText
 	var of []int
 	left := map[*text.BatchText]bool{}
-	for step, begun := 0, 0; begun < 60 || b.Len() > 0; step++ {
-		for begun < 60 && b.Free() > 0 && rng.IntN(3) > 0 {
+	for step, begun := 0, 0; begun < c.texts || b.Len() > 0; step++ {
+		for begun < c.texts && b.Free() > 0 && rng.IntN(3) > 0 {
 			i := rng.IntN(len(prompts))
 			x, err := b.Add(t.Context(), prompts[i], options[i])
 			if err != nil {
@@ -85,9 +109,11 @@ func TestPages(t *testing.T) {
 		if err := b.Step(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if x := texts[rng.IntN(len(texts))]; rng.IntN(20) == 0 && !x.Done() {
-			b.Remove(x)
-			left[x] = true
+		if len(texts) > 0 && rng.IntN(20) == 0 {
+			if x := texts[rng.IntN(len(texts))]; !x.Done() {
+				b.Remove(x)
+				left[x] = true
+			}
 		}
 		if step > 10_000 {
 			t.Fatal("texts do not end")
@@ -106,7 +132,7 @@ func TestPages(t *testing.T) {
 		}
 	}
 	s := b.Pages()
-	if cached == 0 || s.Preempted == 0 || s.Evicted == 0 || s.Used != 0 || s.Shared != 0 {
+	if c.shares && cached == 0 || s.Preempted == 0 || s.Evicted == 0 || s.Used != 0 || s.Shared != 0 {
 		t.Errorf("%d tokens were cached, pages %+v; want all cases, and no page in use", cached, s)
 	}
 }

@@ -87,7 +87,7 @@ func compileCommand() *cli.Command {
 				"`N` language models: sequences that one run can continue; SAM: images that encode_batch takes (default 1)")
 			fs.IntVar(
 				&f.cache, "cache", 0,
-				"`TOKENS` language models with --batch, for cpu: how many tokens the caches of all sequences hold together, in pages that sequences share (default: --context for each sequence)")
+				"`TOKENS` language models with --batch: how many tokens the caches of all sequences hold together, in pages that sequences share (default: --context for each sequence)")
 			fs.IntVar(&f.context, "context", 0,
 				"`TOKENS` language models: how many tokens the caches hold (default what the model was made for, at most 4096)")
 			fs.IntVar(&f.lora, "lora", 0,

@@ -187,7 +187,7 @@ func (m *mixer) attention(x *ir.Node) *ir.Node {
 	}
 	k := m.like(x, fits)
 	v := m.like(k, func(y *ir.Node) bool { return y.Type.Equal(k.Type) })
-	in := []*ir.Node{x, k, v, nil, nil, nil, nil, nil}
+	in := []*ir.Node{x, k, v, nil, nil, nil, nil, nil, nil}
 	if s, err := a.Sizes(x.Type, k.Type, v.Type); err == nil && m.IntN(3) == 0 {
 		in[op.AttentionKVLen] = m.number(float64(m.IntN(m.graph.Syms.Smallest(ir.Shape{s.Sk})[0]+1)), dtype.I32)
 	}
@@ -197,7 +197,12 @@ func (m *mixer) attention(x *ir.Node) *ir.Node {
 	if m.IntN(4) == 0 && x.Type.Rank() > 2 && k.Type.Rank() > 2 && k.Type.Shape[0].IsStatic() {
 		b := x.Type.Shape[0]
 		last := op.Const(m.graph, float64(k.Type.Shape[0].Const-1), ir.TypeOf(dtype.I32))
-		in[op.AttentionSequence] = op.Sub(last, op.Iota(m.graph, 0, ir.Type{DType: dtype.I32, Shape: ir.Shape{b}}))
+		if m.IntN(2) == 0 {
+			each := ir.Type{DType: dtype.I32, Shape: ir.Shape{b, ir.Static(int64(1 + m.IntN(3)))}}
+			in[op.AttentionPages] = op.Sub(last, op.Iota(m.graph, 0, each))
+		} else {
+			in[op.AttentionSequence] = op.Sub(last, op.Iota(m.graph, 0, ir.Type{DType: dtype.I32, Shape: ir.Shape{b}}))
+		}
 	}
 	return m.add(op.AttentionDef, a, in...)
 }

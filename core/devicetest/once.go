@@ -14,9 +14,19 @@ import (
 func Once(t testing.TB, x device.Executable, p *program.Program, syms map[string]int64, in map[string]*tensor.Array,
 	state ...device.State) map[string]*tensor.Array {
 	t.Helper()
-	b, err := p.Bind(syms)
+	out, err := once(x, p, syms, in, state...)
 	if err != nil {
 		t.Fatal(err)
+	}
+	return out
+}
+
+// once is like Once, but returns an error.
+func once(x device.Executable, p *program.Program, syms map[string]int64, in map[string]*tensor.Array,
+	state ...device.State) (map[string]*tensor.Array, error) {
+	b, err := p.Bind(syms)
+	if err != nil {
+		return nil, err
 	}
 	io := tensor.AlignedBytes(int(p.IOSize))
 	for i, n := range p.Graph.Inputs() {
@@ -27,12 +37,12 @@ func Once(t testing.TB, x device.Executable, p *program.Program, syms map[string
 		r.State = state[0]
 	}
 	if _, err := x.Run(context.Background(), r); err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	out := map[string]*tensor.Array{}
 	for i, o := range p.Graph.Outputs {
 		v := b.Outputs[i]
 		out[o.Name] = tensor.Tensor{DType: v.DType, Shape: v.Shape, Data: io[v.Offset : v.Offset+v.Bytes]}.Array()
 	}
-	return out
+	return out, nil
 }

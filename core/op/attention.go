@@ -63,6 +63,7 @@ type AttentionAttrs struct {
 type AttentionShape struct {
 	B, Sq, Sk     ir.Dim
 	H, HKV, D, DV int64
+	Page          ir.Dim // number of keys of a page, with the operand pages
 }
 
 // AttentionOperands are the optional operands of an attention. Any of them may be nil.

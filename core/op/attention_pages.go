@@ -43,7 +43,7 @@ func (a AttentionAttrs) SizesOf(in []ir.Type) (AttentionShape, error) {
 	if !ok {
 		return s, fmt.Errorf("k is %v and pages %v; their number of keys is not a size", in[1], pages)
 	}
-	s.Sk = keys
+	s.Page, s.Sk = s.Sk, keys
 	return s, nil
 }
 

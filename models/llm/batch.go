@@ -16,7 +16,8 @@ const (
 	maxSequences = 64 // of extend_batch
 	// maxMove bounds the rows that move copies, so that a short text is copied quickly.
 	maxMove = 128
-	// pageRows is the number of rows of a page. The kernels of the cpu backend read this many keys at a time.
+	// pageRows is the number of rows of a page. The kernels of cpu read this many keys at a time, and those of GPUs
+	// divide keys for few queries into multiples of it.
 	pageRows = 64
 )
 

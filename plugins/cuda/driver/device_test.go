@@ -42,6 +42,16 @@ func loadOn(t testing.TB, on device.Backend, g *ir.Graph, precision string) *gra
 	if err != nil {
 		t.Fatal(err)
 	}
+	x := loadProgram(t, on, p, precision)
+	b, err := program.NewBinder(p).Bind(p.Graph.Syms.Min())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &graphRun{p, b, tensor.AlignedBytes(int(p.IOSize)), x}
+}
+
+func loadProgram(t testing.TB, on device.Backend, p *program.Program, precision string) device.Executable {
+	t.Helper()
 	x, err := on.Load(context.Background(), device.Load{Program: p, Precision: precision})
 	if errors.Is(err, device.ErrUnavailable) && os.Getenv("RLX_REQUIRE_CUDA") == "" {
 		t.Skip(err)
@@ -50,11 +60,7 @@ func loadOn(t testing.TB, on device.Backend, g *ir.Graph, precision string) *gra
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { x.Close() })
-	b, err := program.NewBinder(p).Bind(p.Graph.Syms.Min())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &graphRun{p, b, tensor.AlignedBytes(int(p.IOSize)), x}
+	return x
 }
 
 // set writes an input.

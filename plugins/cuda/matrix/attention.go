@@ -68,7 +68,7 @@ type part struct {
 const leastQueries = 16 // with fewer, tiles are mostly empty
 
 // attentionOf returns the attention of a node, or false if it does not run on matrix units: masks that are operands,
-// numbers of keys, sinks and sequences run on other kernels.
+// numbers of keys, sinks, sequences and pages run on other kernels.
 func (d Device) attentionOf(n *ir.Node, l kernels.Limits) (x attention, ok bool) {
 	a, isAttention := n.Attrs.(op.AttentionAttrs)
 	x.Type, x.Terms = d.attentionType(l)
@@ -125,7 +125,8 @@ func (x attention) suits(d Device, work int64) bool {
 // masks sets Plain. It returns false if the node decides otherwise which keys a query sees.
 func (x *attention) masks() bool {
 	n, a := x.node, x.attrs
-	for _, i := range []int{op.AttentionMask, op.AttentionKVLen, op.AttentionSinks, op.AttentionSequence} {
+	for _, i := range []int{op.AttentionMask, op.AttentionKVLen, op.AttentionSinks, op.AttentionSequence,
+		op.AttentionPages} {
 		if n.In[i] != nil {
 			return false
 		}

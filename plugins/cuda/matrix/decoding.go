@@ -73,6 +73,8 @@ type decodingKernel struct {
 	p     map[string]string
 	tid   string
 	block string
+	pages string // address of the numbers of the batch element's pages
+	last  string // the largest page number
 }
 
 func (x decodingText) text() string {
@@ -120,9 +122,17 @@ func (g *decodingKernel) attend() string {
 	if g.Position {
 		position = g.bind()
 	}
+	status := ""
+	if g.PageRows > 0 {
+		g.pages, status = g.bind(), g.bind()
+	}
 	part := g.bind()
-	g.begin(g.bind(), "groups", "sk", "q_b", "q_h", "k_b", "k_s", "k_h", "v_b", "v_s", "v_h", "q_at", "k_at", "v_at",
-		"scale", "offset", "window")
+	params := []string{"groups", "sk", "q_b", "q_h", "k_b", "k_s", "k_h", "v_b", "v_s", "v_h", "q_at", "k_at", "v_at",
+		"scale", "offset", "window"}
+	if g.PageRows > 0 {
+		params = append(params, "elements", "pages")
+	}
+	g.begin(g.bind(), params...)
 	share := t.get("r", "rem.u32", "%s, %d", g.block, g.Shares)
 	rest := t.get("r", "div.u32", "%s, %d", g.block, g.Shares)
 	head, batch := t.get("r", "rem.u32", "%s, %d", rest, g.KVHeads), t.get("r", "div.u32", "%s, %d", rest, g.KVHeads)
@@ -131,6 +141,9 @@ func (g *decodingKernel) attend() string {
 	first := t.get("r", "div.u32", "%s, %d", lane, g.lanes()) // of the keys of a warp
 	t.add("mad.lo.u32 %s, %s, %d, %s", first, warp, g.together(), first)
 	t.body.WriteString(Waits)
+	if g.PageRows > 0 {
+		g.beginPages(status, batch, t.get("r", "or.b32", "%s, %s", share, head))
+	}
 	begin, end := g.share(position, batch, share)
 
 	rows := g.rows()
@@ -148,8 +161,11 @@ func (g *decodingKernel) attend() string {
 			t.add("mul.f32 %s, %s, %s", x, x, scale)
 		}
 	}
-	keys := g.element(k, g.p["k_at"], [][2]string{{batch, g.p["k_b"]}, {head, g.p["k_h"]}}, column)
-	values := g.element(v, g.p["v_at"], [][2]string{{batch, g.p["v_b"]}, {head, g.p["v_h"]}}, column)
+	ofKeys, ofValues := [][2]string{{head, g.p["k_h"]}}, [][2]string{{head, g.p["v_h"]}}
+	if g.PageRows == 0 {
+		ofKeys, ofValues = append(ofKeys, [2]string{batch, g.p["k_b"]}), append(ofValues, [2]string{batch, g.p["v_b"]})
+	}
+	keys, values := g.element(k, g.p["k_at"], ofKeys, column), g.element(v, g.p["v_at"], ofValues, column)
 
 	s := newWeighing(g, rows)
 	key := t.get("r", "add.u32", "%s, %s", begin, first)
@@ -163,7 +179,9 @@ func (g *decodingKernel) attend() string {
 	for range decodingAhead {
 		in := t.get("p", "setp.lt.u32", "%s, %s", key, end)
 		live = append(live, in)
-		ks, vs = append(ks, g.row(keys, key, g.p["k_s"], in)), append(vs, g.row(values, key, g.p["v_s"], in))
+		page, row := g.place(key, in)
+		ks = append(ks, g.row(keys, page, row, g.p["k_b"], g.p["k_s"], in))
+		vs = append(vs, g.row(values, page, row, g.p["v_b"], g.p["v_s"], in))
 		t.add("add.u32 %s, %s, %d", key, key, g.together()*decodingThreads/warpSize)
 	}
 	s.add(query, ks, vs, live)
@@ -220,11 +238,49 @@ func (g *decodingKernel) element(base, start string, indices [][2]string, column
 	return at
 }
 
+// beginPages finds the pages of a batch element. It reports those that are out of range, in the block whose number
+// other is 0.
+func (g *decodingKernel) beginPages(status, batch, other string) {
+	t := g.text
+	first := t.get("r", "mul.lo.u32", "%s, %s", batch, g.p["pages"])
+	t.add("mad.wide.u32 %s, %s, 4, %s", g.pages, first, g.pages)
+	g.last = t.get("r", "sub.u32", "%s, 1", g.p["elements"])
+	loop, done := t.label(), t.label()
+	others := t.get("p", "setp.ne.u32", "%s, 0", other)
+	t.add("@%s bra %s", others, done)
+	i := t.get("r", "mov.u32", "%s", g.tid)
+	t.place(loop)
+	past := t.get("p", "setp.ge.u32", "%s, %s", i, g.p["pages"])
+	t.add("@%s bra %s", past, done)
+	page := t.get("r", "ld.global.u32", "[%s]", t.get("d", "mad.wide.u32", "%s, 4, %s", i, g.pages))
+	wrong := t.get("p", "setp.ge.u32", "%s, %s", page, g.p["elements"]) // a negative number becomes large
+	t.add("@%s st.global.u32 [%s], 1", wrong, status)
+	t.add("add.u32 %s, %s, %d", i, i, decodingThreads)
+	t.add("bra %s", loop)
+	t.place(done)
+}
+
+// place returns the page of a key, empty without pages, and its row there.
+func (g *decodingKernel) place(key, live string) (page, row string) {
+	if g.PageRows == 0 {
+		return "", key
+	}
+	t := g.text
+	at := t.get("d", "mad.wide.u32", "%s, 4, %s", t.get("r", "div.u32", "%s, %d", key, g.PageRows), g.pages)
+	page = t.get("r", "mov.u32", "0")
+	t.add("@%s ld.global.u32 %s, [%s]", live, page, at)
+	t.add("min.u32 %s, %s, %s", page, page, g.last)
+	return page, t.get("r", "rem.u32", "%s, %d", key, g.PageRows)
+}
+
 // row loads four elements of a key or a value, or zeros if the lane has none.
-func (g *decodingKernel) row(base, key, stride, live string) []string {
+func (g *decodingKernel) row(base, page, row, pageStride, stride, live string) []string {
 	t := g.text
 	out := t.regs("f", 4)
-	offset := t.get("d", "mul.wide.u32", "%s, %s", key, stride)
+	offset := t.get("d", "mul.wide.u32", "%s, %s", row, stride)
+	if page != "" {
+		t.add("add.u64 %s, %s, %s", offset, offset, t.get("d", "mul.wide.u32", "%s, %s", page, pageStride))
+	}
 	at := t.get("d", "mad.lo.u64", "%s, 4, %s", offset, base)
 	for _, r := range out {
 		t.add("mov.f32 %s, 0f00000000", r)

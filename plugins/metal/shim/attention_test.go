@@ -52,6 +52,10 @@ func TestMatrixAttention(t *testing.T) {
 		return op.Attention(in[0], in[1], in[2], op.AttentionOperands{KVLen: in[3], Sinks: in[4]},
 			op.AttentionAttrs{Heads: 2, Layout: op.BHSD, Mask: op.MaskCausal})
 	}
+	pages := func(in []*ir.Node) *ir.Node {
+		return op.Attention(in[0], in[1], in[2], op.AttentionOperands{Position: in[3], Pages: in[4]},
+			op.AttentionAttrs{Heads: 2, KVHeads: 1, Layout: op.BSE, Mask: op.MaskSliding, Window: 50})
+	}
 	grid := func(heads, window int) func(in []*ir.Node) *ir.Node {
 		return func(in []*ir.Node) *ir.Node {
 			if len(in) == 2 {
@@ -103,6 +107,11 @@ func TestMatrixAttention(t *testing.T) {
 		{name: "position", node: attend(op.AttentionAttrs{Heads: 2, Layout: op.BSE, Mask: op.MaskCausal}),
 			set: func(in map[string]*tensor.Array) { in["d"].Ints[0] = 21 },
 			in:  []ir.Type{f32(1, 40, 16), typ(dtype.BF16, 1, 80, 16), typ(dtype.BF16, 1, 80, 16), i32()}},
+		{name: "pages", node: pages,
+			set: func(in map[string]*tensor.Array) {
+				copy(in["d"].Ints, []int64{37, 5})
+				copy(in["e"].Ints, []int64{5, 1, 3, 0, 4, 2, 6, 2})
+			}, in: []ir.Type{f32(2, 33, 40), f32(7, 24, 20), f32(7, 24, 20), i32(2), i32(2, 4)}},
 		{name: "halves", node: attend(op.AttentionAttrs{Heads: 2, Layout: op.BSE}),
 			in: []ir.Type{typ(dtype.F16, 1, 40, 16), typ(dtype.F16, 1, 40, 16), typ(dtype.F16, 1, 40, 16)}},
 		{name: "bias", node: attend(op.AttentionAttrs{Heads: 2, Layout: op.BSE, Mask: op.MaskBias}),

@@ -2,6 +2,7 @@ package kernels
 
 import (
 	_ "embed"
+	"fmt"
 	"math"
 
 	"github.com/rlx-go/rlx/core/dtype"
@@ -20,24 +21,26 @@ var (
 	attentionMaskWGSL string
 	//go:embed attention_rows.wgsl
 	attentionRowsWGSL string
+	//go:embed attention_keys.wgsl
+	attentionKeysWGSL string
 )
 
 var _ = register(
 	Kernel{Op: "attention",
-		Takes:   "(" + floats + "..., mask: " + floats + "|bool, position: i32, kv_len: i32, sequence: i32)",
+		Takes:   "(" + floats + "..., mask: " + floats + "|bool, position: i32, kv_len: i32, sequence: i32, pages: i32)",
 		Shaders: attention, Scratch: attentionBytes})
 
 // attentionFields are the parameters of the attention shaders.
 var attentionFields = []string{"heads", "kv_heads", "dim", "dim_v", "sq", "sk", "q_b", "q_s", "q_h", "k_b", "k_s",
 	"k_h", "v_b", "v_s", "v_h", "o_b", "o_s", "o_h",
 	"q_at", "k_at", "v_at", "scale:f32", "softcap:f32", "offset", "window", "mask_b", "mask_h", "mask_q", "mask_k",
-	"elements"}
+	"page", "elements", "pages"}
 
 func attentionParams(a op.AttentionAttrs, c *Call) []uint32 {
-	return append(geometryParams(a, attentionGeometry(a, c)), uint32(c.In[1].Shape[0]))
+	return append(geometryParams(a, attentionGeometry(a, c)), uint32(c.In[1].Shape[0]), uint32(pagesOf(c)))
 }
 
-// geometryParams returns the parameters of attentionFields but the last.
+// geometryParams returns the parameters of attentionFields but the last two.
 func geometryParams(a op.AttentionAttrs, g op.AttentionGeometry) []uint32 {
 	p := []uint32{uint32(g.H), uint32(g.HKV), uint32(g.D), uint32(g.DV), uint32(g.Sq), uint32(g.Sk)}
 	for _, s := range []op.HeadStrides{g.Q, g.K, g.V, g.Out} {
@@ -52,11 +55,49 @@ func geometryParams(a op.AttentionAttrs, g op.AttentionGeometry) []uint32 {
 	for _, stride := range g.Mask {
 		p = append(p, uint32(stride))
 	}
-	return p
+	return append(p, uint32(g.Page))
 }
 
 func attentionGeometry(a op.AttentionAttrs, c *Call) op.AttentionGeometry {
-	return a.Geometry(c.In[0].Shape, c.In[1].Shape, c.In[2].Shape, c.In[op.AttentionMask].Shape) // nil without a mask
+	g := a.Geometry(c.In[0].Shape, c.In[1].Shape, c.In[2].Shape, c.In[op.AttentionMask].Shape) // nil without a mask
+	if c.In[op.AttentionPages].Shape != nil {
+		g.InPages(a, pagesOf(c))
+	}
+	return g
+}
+
+// pagesOf returns the number of pages of each batch element, 0 without pages.
+func pagesOf(c *Call) int {
+	if shape := c.In[op.AttentionPages].Shape; shape != nil {
+		return shape[1]
+	}
+	return 0
+}
+
+// keyPages has the constants of attention_keys.wgsl.
+type keyPages struct {
+	Pages    int    // index of the operand, 0 without pages
+	PageRows string // the number of keys of a page, in WGSL
+}
+
+// keyPagesOf returns the constants for an attention.
+func keyPagesOf(n *ir.Node, a op.AttentionAttrs) keyPages {
+	if n.In[op.AttentionPages] == nil {
+		return keyPages{}
+	}
+	rows := "P.page"
+	if s, err := a.SizesOf(n.InTypes()); err == nil && s.Page.IsStatic() && s.Page.Const > 0 {
+		rows = fmt.Sprintf("%du", s.Page.Const) // the shader need not divide
+	}
+	return keyPages{op.AttentionPages, rows}
+}
+
+// loops is the iterations of check_pages, whose pages are divided among so many invocations.
+func (p keyPages) loops(c *Call, invocations int) int {
+	if p.Pages == 0 {
+		return 0
+	}
+	return loop(ceilDiv(pagesOf(c), invocations), 0)
 }
 
 // simpleLoops is Shader.Loops of attention_simple.wgsl for that number of keys.
@@ -70,6 +111,7 @@ func simpleLoops(keys int, c attentionConsts) int {
 // attentionConsts has the constants for the templates of attention and grid_attention.
 type attentionConsts struct {
 	attentionShape
+	keyPages
 	Grid, Rel, Softcap, BoolMask bool
 	// Position is the operand with the position of query 0, and KVLen the one with the number of keys; the next fields
 	// say whether they have a value per batch element. With FixedOffset an attribute has the position. Sinks and
@@ -95,7 +137,7 @@ type attentionConsts struct {
 }
 
 // Reports reports whether an operand may hold numbers that are not allowed.
-func (c attentionConsts) Reports() bool { return c.KVLen > 0 || c.Sequence > 0 }
+func (c attentionConsts) Reports() bool { return c.KVLen > 0 || c.Sequence > 0 || c.Pages > 0 }
 
 // VecOut reports whether the result is written in vectors of four.
 func (c attentionConsts) VecOut() bool { return c.SingleCols() == 0 }
@@ -141,16 +183,16 @@ func attentionConstsOf(n *ir.Node, a op.AttentionAttrs) attentionConsts {
 	c := attentionConsts{Layout: a.Layout, Mask: a.Mask, Softcap: a.Softcap != 0, BoolMask: mask != nil &&
 		mask.Type.DType == dtype.Bool,
 		Position: index(op.AttentionPosition), KVLen: index(op.AttentionKVLen), Sinks: index(op.AttentionSinks),
-		Sequence:     index(op.AttentionSequence),
+		Sequence: index(op.AttentionSequence), keyPages: keyPagesOf(n, a),
 		PositionEach: each(op.AttentionPosition), KVLenEach: each(op.AttentionKVLen), FixedOffset: a.UseQOffset}
-	c.Masked = c.Softcap || a.Mask != op.MaskNone || c.Reports()
+	c.Masked = c.Softcap || a.Mask != op.MaskNone || c.KVLen > 0 || c.Sequence > 0
 	c.Log2 = !c.Masked
 	return c
 }
 
 func attention(n *ir.Node, l Limits) []Shader {
 	a := n.Attrs.(op.AttentionAttrs)
-	s, err := a.Sizes(n.In[0].Type, n.In[1].Type, n.In[2].Type)
+	s, err := a.SizesOf(n.InTypes())
 	if err != nil {
 		return nil
 	}
@@ -184,13 +226,15 @@ func attention(n *ir.Node, l Limits) []Shader {
 		return attentionParams(a, call)
 	})
 	// tiled completes a shader whose workgroups compute a number of queries each.
-	tiled := func(s Shader, queries int, loops func(keys int) int) []Shader {
+	tiled := func(s Shader, queries, threads int, loops func(keys int) int) []Shader {
 		s.Fields = append([]string{"groups"}, attentionFields...)
 		s.Groups = func(call *Call) int {
 			g := attentionGeometry(a, call)
 			return g.B * g.H * ceilDiv(g.Sq, queries)
 		}
-		s.Loops = func(call *Call) int { return loops(attentionGeometry(a, call).Sk) }
+		s.Loops = func(call *Call) int {
+			return loops(attentionGeometry(a, call).Sk) + c.keyPages.loops(call, threads)
+		}
 		s.Params = func(call *Call) []uint32 {
 			if list := params(call); list != nil {
 				return append([]uint32{uint32(s.Groups(call))}, list...)
@@ -199,25 +243,25 @@ func attention(n *ir.Node, l Limits) []Shader {
 		}
 		return append(few, s)
 	}
-	const functions = `{{template "span" .}}`
+	shared := attentionMaskWGSL + attentionKeysWGSL + `{{template "span" .}}`
 	vectors = vectors && s.D%4 == 0 && s.D == s.DV
 	keys := 0
 	if s.Sk.IsStatic() {
 		keys = int(s.Sk.Const)
 	}
 	if m, ok := c.withMatrices(int(s.D), keys, l); ok && vectors {
-		return tiled(m.shader(n, attentionMaskWGSL+functions+attentionRowsWGSL+attentionMatricesWGSL, c.operands(n, 4)),
-			m.Queries(), m.loops)
+		return tiled(m.shader(n, shared+attentionRowsWGSL+attentionMatricesWGSL, c.operands(n, 4)),
+			m.Queries(), m.Threads(), m.loops)
 	}
 	ok := false
 	c.attentionShape, ok = chooseAttention(int(s.D), largest[0], largest[1], l)
 	c.TailK = keys == 0 || keys%c.Keys() != 0
 	if !ok || !vectors || !allF32(&ir.Node{In: n.In[:3], Type: n.Type}) {
-		sh := mapped(n, "attention", attentionMaskWGSL+functions+attentionSimpleWGSL, c, attentionFields,
+		sh := mapped(n, "attention", shared+attentionSimpleWGSL, c, attentionFields,
 			func(call *Call) []uint32 {
 				return attentionParams(a, call)
 			}).withLoops(n, func(call *Call) int {
-			return simpleLoops(attentionGeometry(a, call).Sk, c)
+			return simpleLoops(attentionGeometry(a, call).Sk, c) + c.keyPages.loops(call, 1)
 		})
 		if c.Reports() {
 			sh = sh.withStatus()
@@ -226,7 +270,7 @@ func attention(n *ir.Node, l Limits) []Shader {
 		return append(few, sh)
 	}
 	return tiled(
-		Shader{Name: "attention", Body: attentionMaskWGSL + functions + attentionRowsWGSL + attentionPartsWGSL +
+		Shader{Name: "attention", Body: shared + attentionRowsWGSL + attentionPartsWGSL +
 			attentionWGSL, Consts: c,
-			Bindings: append(c.operands(n, 4), c.out())}, c.Queries(), c.Loops)
+			Bindings: append(c.operands(n, 4), c.out())}, c.Queries(), c.Threads(), c.Loops)
 }

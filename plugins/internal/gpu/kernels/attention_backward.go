@@ -165,9 +165,9 @@ func planBackward(n *ir.Node, l Limits) (x attentionBackward, ok bool) {
 	if err != nil {
 		return x, false
 	}
-	// of attention: without dy, and with an absent sequence
+	// of attention: without dy, and with absent sequence and pages
 	forward := &ir.Node{In: append(slices.Delete(slices.Clone(n.In), op.AttentionBackwardDY,
-		op.AttentionBackwardDY+1), nil)}
+		op.AttentionBackwardDY+1), nil, nil)}
 	x = attentionBackward{n: n, attrs: a, shape: s}
 	x.base.attentionConsts = attentionConstsOf(forward, a)
 	x.base.Four = s.D%4 == 0 && s.DV%4 == 0 && allAligned(n.In[:4])
@@ -266,7 +266,7 @@ func (x *attentionBackward) shader(name string, c backwardConsts, groups, loops 
 				return nil
 			}
 			p := append([]uint32{uint32(groups(g))}, geometryParams(x.attrs, g)...)
-			p = append(p, uint32(g.B))
+			p = append(p, uint32(g.B), 0)
 			if more != nil {
 				for _, v := range more(g) {
 					p = append(p, uint32(v))

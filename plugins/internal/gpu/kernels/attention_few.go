@@ -100,7 +100,7 @@ func (f fewShape) shares(g op.AttentionGeometry) (count, keys, rowTiles int) {
 // fewBytes is the scratch memory of a node in bytes, for the most queries that the kernel takes.
 func fewBytes(n *ir.Node) int64 {
 	a := n.Attrs.(op.AttentionAttrs)
-	s, err := a.Sizes(n.In[0].Type, n.In[1].Type, n.In[2].Type)
+	s, err := a.SizesOf(n.InTypes())
 	if err != nil || !fewOperands(n) {
 		return 0
 	}
@@ -144,15 +144,15 @@ func fewShaders(n *ir.Node, a op.AttentionAttrs, c attentionConsts, f fewKernel)
 			attentionParams(a, call)...)
 	}
 	parts := Binding{Name: "part", Operand: Scratch, Vec: 4, DType: dtype.F32}
-	main := Shader{Name: "attention", Body: attentionMaskWGSL + part(attentionFewWGSL, "few"), Consts: consts,
-		Fields: fields, Params: params, Groups: groups,
+	main := Shader{Name: "attention", Body: attentionMaskWGSL + attentionKeysWGSL + part(attentionFewWGSL, "few"),
+		Consts: consts, Fields: fields, Params: params, Groups: groups,
 		Bindings: append(slices.Clone(c.operands(n, 4)), parts),
 		Loops: func(call *Call) int {
 			_, keys, _ := f.shares(attentionGeometry(a, call))
 			pass := loop(ceilDiv(f.PassKeys()*f.RowVecs4(), f.FewThreads()), 4)
 			rows := f.RowVecs4() * 2 * loop(ceilDiv(keys, f.FewThreads()), 0)
 			return loop(ceilDiv(f.FewRows*f.D4, f.FewThreads()), 0) + loop(ceilDiv(keys, f.PassKeys()), pass) + rows +
-				2*loop(10, 0) +
+				2*loop(10, 0) + c.keyPages.loops(call, f.FewThreads()) +
 				loop(ceilDiv(keys, 4*f.ValueGroups()), 0) + f.FewRows*loop(f.ValueGroups(), 0)
 		}}
 	sum := Shader{Name: "attention", Body: attentionMaskWGSL + part(attentionFewWGSL, "combine"), Consts: consts,

@@ -6,6 +6,7 @@
 // shader combines the shares.
 {{- $c := .C}}
 {{template "span" .}}
+{{- template "keys" .}}
 var<workgroup> query: array<vec4<f32>, {{mul .C.FewRows .C.D4}}>;
 // of four queries each: scores, then weights
 var<workgroup> weights: array<array<vec4<f32>, {{.C.RowVecs4}}>, {{.C.MostShare}}>;
@@ -38,6 +39,11 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
   let kv = (id / (P.shares * P.row_tiles)) % P.kv_heads;
   let b = id / (P.shares * P.row_tiles * P.kv_heads);
   set_span(b);
+{{- if .C.Pages}}
+  if (share == 0u && tile == 0u && kv == 0u) {
+    check_pages(b, local, {{.C.FewThreads}}u);
+  }
+{{- end}}
   let seen = visible(0u, P.sq);
   let k_first = max(seen.x, share * P.share_keys);
   let k_end = min(seen.y, (share + 1u) * P.share_keys);
@@ -54,11 +60,11 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
 
   // Scores of all keys of the share.
   let lane = local % {{.C.Lanes}}u;
-  let k_at = (P.k_at + element * P.k_b + kv * P.k_h) / 4u;
+  let k_at = P.k_at + kv * P.k_h;
   for (var k0 = 0u; k0 < P.share_keys; k0 = k0 + {{.C.PassKeys}}u) {
     if (k0 < n) {
     let k = k_first + min(k0 + local / {{.C.Lanes}}u, n - 1u);
-    let at = k_at + k * (P.k_s / 4u) + lane;
+    let at = (k_at + key_at(element, k, P.k_b, P.k_s)) / 4u + lane;
 {{- range $r := seq .C.FewRows}}
     var s{{$r}} = vec4<f32>(0.0);
 {{- end}}
@@ -149,14 +155,15 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
   // {{.C.ValueGroups}}th value.
   let column = local % {{.C.DV4}}u;
   let first = local / {{.C.DV4}}u;
-  let v_at = (P.v_at + element * P.v_b + kv * P.v_h) / 4u + column;
+  let v_at = P.v_at + kv * P.v_h;
 {{- range $r := seq .C.FewRows}}
   var o{{$r}} = vec4<f32>(0.0);
 {{- end}}
   if (first < {{.C.ValueGroups}}u) {
     for (var k0 = first; k0 < n; k0 = k0 + {{mul .C.ValueGroups 4}}u) {
 {{- range $u := seq 4}}
-      let v{{$u}} = x24(v_at + (k_first + min(k0 + {{mul $u $c.ValueGroups}}u, n - 1u)) * (P.v_s / 4u));
+      let key{{$u}} = k_first + min(k0 + {{mul $u $c.ValueGroups}}u, n - 1u);
+      let v{{$u}} = x24((v_at + key_at(element, key{{$u}}, P.v_b, P.v_s)) / 4u + column);
 {{- end}}
 {{- range $u := seq 4}}
       if (k0 + {{mul $u $c.ValueGroups}}u < n) {

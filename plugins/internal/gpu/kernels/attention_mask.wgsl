@@ -32,6 +32,11 @@ fn set_span(b: u32) {
     keys = 0u;
   }
 {{- end}}
+{{- if .C.Pages}}
+  if (P.elements == 0u) {
+    keys = 0u; // check_pages reports the pages
+  }
+{{- end}}
 }
 // Returns a range of keys, from .x to .y - 1, that includes all keys visible to any query from q0 to q1 - 1.
 fn visible(q0: u32, q1: u32) -> vec2<u32> {

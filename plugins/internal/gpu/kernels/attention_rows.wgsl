@@ -86,6 +86,7 @@ fn result_row(b: u32, h: u32, r: u32) -> u32 {
   return (query_token(b, r) * P.heads + h) * (P.dim / 4u);
 }
 {{- else}}
+{{- template "keys" .}}
 var<private> key_end: u32;
 
 fn query_count(b: u32) -> u32 {
@@ -95,10 +96,10 @@ fn query_row(b: u32, h: u32, r: u32) -> u32 {
   return (P.q_at + b * P.q_b + r * P.q_s + h * P.q_h) / 4u;
 }
 fn key_row(b: u32, h: u32, row: u32) -> u32 {
-  return (P.k_at + element * P.k_b + min(row, P.sk - 1u) * P.k_s + ((h * P.kv_heads) / P.heads) * P.k_h) / 4u;
+  return (P.k_at + key_at(element, min(row, P.sk - 1u), P.k_b, P.k_s) + ((h * P.kv_heads) / P.heads) * P.k_h) / 4u;
 }
 fn value_row(b: u32, h: u32, row: u32) -> u32 {
-  return (P.v_at + element * P.v_b + min(row, P.sk - 1u) * P.v_s + ((h * P.kv_heads) / P.heads) * P.v_h) / 4u;
+  return (P.v_at + key_at(element, min(row, P.sk - 1u), P.v_b, P.v_s) + ((h * P.kv_heads) / P.heads) * P.v_h) / 4u;
 }
 {{- range $i := seq 3}}
 fn fetch_x{{$i}}(row: u32, d4: u32) -> vec4<f32> {
@@ -189,5 +190,10 @@ fn any_not_finite(v: vec4<f32>) -> bool {
   let k_first = seen.x;
   let k_end = seen.y;
   key_end = k_end;
+{{- if .C.Pages}}
+  if (q0 == 0u && h == 0u) {
+    check_pages(b, local, {{.C.Threads}}u);
+  }
+{{- end}}
 {{- end}}
 {{- end}}

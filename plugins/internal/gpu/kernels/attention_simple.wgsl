@@ -20,6 +20,7 @@ fn part_at(t: Token, h: u32, which: u32, d: u32) -> f32 {
   return x1(at);
 }
 {{- else}}
+{{- template "keys" .}}
 fn never_zero(p: f32) -> f32 {
   return select(p, 1.2e-38, p == 0.0);
 }
@@ -50,8 +51,13 @@ fn value(i: u32) -> u32 {
   let b = i / (P.dim_v * P.sq * P.heads);
   let q_at = P.q_at + b * P.q_b + q * P.q_s + h * P.q_h;
   set_span(b);
-  let k_at = P.k_at + element * P.k_b + ((h * P.kv_heads) / P.heads) * P.k_h;
-  let v_at = P.v_at + element * P.v_b + ((h * P.kv_heads) / P.heads) * P.v_h + d;
+{{- if .C.Pages}}
+  if (i % (P.dim_v * P.sq * P.heads) == 0u) {
+    check_pages(b, 0u, 1u);
+  }
+{{- end}}
+  let k_at = P.k_at + ((h * P.kv_heads) / P.heads) * P.k_h;
+  let v_at = P.v_at + ((h * P.kv_heads) / P.heads) * P.v_h + d;
   let seen = visible(q, q + 1u);
   let k_first = seen.x;
   let k_end = seen.y;
@@ -69,7 +75,7 @@ fn value(i: u32) -> u32 {
     var bias = 0.0;
 {{- end}}
 {{- else}}
-    let row = k_at + k * P.k_s;
+    let row = k_at + key_at(element, k, P.k_b, P.k_s);
 {{- end}}
     // Unrolled by sixteen, because Mesa's software adapter ends loops after 65535 iterations in total.
 {{- if ge .C.D 16}}
@@ -96,7 +102,7 @@ fn value(i: u32) -> u32 {
     let v = part_at(token_k, h, 2u, d);
 {{- else}}
 {{- template "mask" .}}
-    let v = x2(v_at + k * P.v_s);
+    let v = x2(v_at + key_at(element, k, P.v_b, P.v_s));
 {{- end}}
     if (is_nan(s) || s > -infinity()) {
       let next = op_max(most, s);

@@ -1,5 +1,5 @@
 {{define "checked"}}
-// Whether an index is refused, and whether a later element of sequence has the number of one that the workgroup moves.
+// Whether an index is refused, and whether a later element may write to places of one that the workgroup moves.
 var<workgroup> found: array<atomic<u32>, 2>;
 {{end}}
 
@@ -43,8 +43,10 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     let first = i - local;
     let end = min(first + {{sub .C.Group 1}}u, P.n - 1u) / P.rows / P.blocks;
     for (var e = first / P.rows / P.blocks; e <= end; e = e + 1u) {
+      let row = u32(x2((e * P.blocks) / P.alike));
       for (var k = e + 1u + local; k < P.sequences; k = k + {{.C.Group}}u) {
-        if (x3(k) == x3(e)) {
+        let other = u32(x2((k * P.blocks) / P.alike));
+        if (x3(k) == x3(e) && max(row, other) - min(row, other) < P.rows / P.inner) {
           atomicStore(&found[1], 1u);
         }
       }

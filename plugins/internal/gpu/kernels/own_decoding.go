@@ -16,6 +16,7 @@ type Decoding struct {
 	Mask              string // op.MaskNone, op.MaskCausal or op.MaskSliding
 	Position          bool   // an operand has the position of the query, and else an attribute
 	PositionEach      bool   // it has one for each batch element
+	PageRows          int    // number of keys of a page, 0 without pages
 }
 
 // DecodingFields are the parameters of both shaders.
@@ -43,17 +44,21 @@ func fewOrOne(n *ir.Node, a op.AttentionAttrs, s op.AttentionShape, c attentionC
 	return append(few, own...)
 }
 
-// ownDecoding returns the device's own shaders for runs with one query, or nil. Their bindings are q, k, v, position if
-// there is one, part and y.
+// ownDecoding returns the device's own shaders for runs with one query, or nil. The bindings of the first are q, k, v,
+// position if there is one, pages and status with pages, and part; those of the second are part and y. With pages, the
+// first also reports page numbers that are out of range.
 func (l Limits) ownDecoding(n *ir.Node, a op.AttentionAttrs, s op.AttentionShape, c attentionConsts) []Shader {
 	if l.OwnDecoding == nil || c.Softcap || c.KVLen > 0 || c.Sinks > 0 || c.Sequence > 0 || s.D != s.DV ||
 		a.Mask == op.MaskCustom || a.Mask == op.MaskBias || !allF32(&ir.Node{In: n.In[:3], Type: n.Type}) {
 		return nil
 	}
+	if c.Pages > 0 && (!s.Page.IsStatic() || s.Page.Const < 1 || n.Graph.Syms.Smallest(n.In[1].Type.Shape)[0] < 1) {
+		return nil
+	}
 	most := n.Graph.Syms.Largest(ir.Shape{s.Sk})[0]
 	shares := min(mostDecodingShares, max(1, ceilDiv(most, leastShare)))
 	list := l.OwnDecoding(Decoding{Heads: int(s.H), KVHeads: int(s.HKV), D: int(s.D), Mask: a.Mask, Shares: shares,
-		Position: c.Position > 0, PositionEach: c.PositionEach})
+		Position: c.Position > 0, PositionEach: c.PositionEach, PageRows: int(s.Page.Const)})
 	part := Binding{Name: "part", Operand: Scratch, DType: dtype.F32}
 	for i := range list {
 		s := &list[i]
@@ -64,6 +69,10 @@ func (l Limits) ownDecoding(n *ir.Node, a op.AttentionAttrs, s op.AttentionShape
 			}
 			if c.Position > 0 {
 				s.Bindings = append(s.Bindings, Binding{Name: "position", Operand: c.Position, DType: dtype.I32})
+			}
+			if c.Pages > 0 {
+				s.Bindings = append(s.Bindings, Binding{Name: "pages", Operand: op.AttentionPages, DType: dtype.I32},
+					Binding{Name: "status", Operand: Status, DType: dtype.U32})
 			}
 			s.Bindings = append(s.Bindings, part)
 		} else {
