@@ -104,6 +104,22 @@ def open_shapes(p, x, y):
     return falling, cubic, corners, F.fold(F.unfold(y, 2), (4, 5), 2)
 
 
+def open_images(p, x):
+    """Resizes by fractions, windows that round up, and what is cut off, for images of any size."""
+    return (
+        F.interpolate(x, scale_factor=1.5, mode="bilinear"),
+        F.interpolate(x, scale_factor=0.5, mode="bilinear"),
+        F.interpolate(x, scale_factor=0.5, mode="nearest"),
+        F.interpolate(x, scale_factor=1.5, mode="bicubic"),
+        F.interpolate(x[:, :, ::2], size=x.shape[2:], mode="bilinear"),
+        F.max_pool2d(x, 3, 2, 1, ceil_mode=True),
+        F.avg_pool2d(x, 3, 2, 1, ceil_mode=True),
+        F.max_pool2d(x, 3, 2, 1, dilation=2),
+        F.pad(x, (-1, 2, 1, -2)),
+        p["u"](x),
+    )
+
+
 class ChannelAttention(nn.Module):
     """Attention among channels, as in DaViT: the rows of the scores are those of a head, and tokens are added up."""
 
@@ -169,6 +185,12 @@ M = {
     "embedding_bag": one(Bags, {"x": {0: "n"}, "starts": {0: "bags"}}, whole(20, 9), lambda: torch.tensor([2, 0, 3])),
     "chosen_experts": one(Experts, {"x": {0: "rows"}}, r(7, 6)),
     "open_shapes": layer(open_shapes, {"x": t, "y": b}, r(2, 8, 3), r(2, 3, 4, 5)),
+    "open_images": layer(
+        open_images,
+        {"x": {0: "batch", 2: "h", 3: "w"}},
+        r(2, 2, 9, 12),
+        u=lambda: nn.ConvTranspose2d(2, 3, 4, (2, 3), (1, 0), (1, 2)),
+    ),
     "lstm_no_bias": layer(
         lambda p, x: torch.cat(p["l"](x)[1], -1),
         {"x": {1: "batch", 0: "time"}},

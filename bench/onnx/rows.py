@@ -3,8 +3,9 @@
     python bench/onnx/rows.py models/onnx/testdata
 
 writes dynamic_rows (ops along an axis whose number of used rows depends on the data), dynamic_parts (Slice and Split
-at positions that depend on the data), dynamic_loops (Loop whose number of iterations is a size), dynamic_branches (If)
-and dynamic_expanded (GatherElements and ScatterElements with an index for each row).
+at positions that depend on the data), dynamic_loops (Loop whose number of iterations is a size), dynamic_branches (If),
+dynamic_expanded (GatherElements and ScatterElements with an index for each row), dynamic_signal (Fourier transforms
+and parts of an axis of open size) and dynamic_windows (convolutions and pools of images of open sizes).
 """
 
 import os, sys
@@ -212,6 +213,35 @@ def expanded():
     return m
 
 
+def signal():
+    """Fourier transforms along an axis of open size, parts of it, and a shape of which one size is replaced."""
+    m = Model(x=(TensorProto.FLOAT, ["b", "n"]))
+    wave = m.op("Unsqueeze", "x", m.const([2]))
+    window = m.const(np.hanning(8), np.float32)
+    m.returns(m.op("STFT", wave, m.const(3), window, m.const(8), onesided=1))
+    m.returns(m.op("STFT", wave, m.const(5), "", m.const(6), onesided=0))
+    whole = m.op("DFT", wave, axis=1)
+    for y in whole, m.op("DFT", wave, axis=1, onesided=1), m.op("DFT", whole, axis=1, inverse=1):
+        m.returns(y)
+    for part in m.op("Split", "x", outputs=3, axis=1, num_outputs=3):
+        m.returns(part)
+    shape = m.op("ScatterElements", m.op("Shape", "x"), m.const([-1]), m.const([2]))
+    m.returns(m.op("Expand", m.op("Slice", "x", m.const([0]), m.const([1]), m.const([1])), shape))
+    return m
+
+
+def windows():
+    """Windows that need a smallest image."""
+    m = Model(x=(TensorProto.FLOAT, [1, 2, "h", "w"]))
+    weight = lambda *shape: m.const(np.random.default_rng(1).standard_normal(shape), np.float32)
+    y = m.op("Conv", "x", weight(3, 2, 3, 3))
+    y = m.op("MaxPool", y, kernel_shape=[2, 2], strides=[2, 2])
+    y = m.op("Conv", y, weight(2, 3, 3, 2))
+    m.returns(m.op("ConvTranspose", y, weight(2, 1, 2, 2), pads=[1, 1, 1, 1]))
+    m.returns(m.op("TopK", y, m.const([2]), outputs=2)[0])
+    return m
+
+
 def main(out):
     rng = np.random.default_rng(7)
 
@@ -230,6 +260,8 @@ def main(out):
     feeds = []
     for n, k in (5, 4), (2, 9), (7, 1):
         feeds.append({"x": x(n, 3), "i": rng.integers(-n, n, k), "u": x(k, 3)})
+    signal().write(os.path.join(out, "dynamic_signal"), *({"x": x(*s)} for s in ((2, 17), (1, 10), (3, 9))))
+    windows().write(os.path.join(out, "dynamic_windows"), *({"x": x(1, 2, *s)} for s in ((12, 10), (10, 8), (11, 13))))
     expanded().write(os.path.join(out, "dynamic_expanded"), *feeds)
 
 

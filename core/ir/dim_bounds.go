@@ -1,15 +1,17 @@
 package ir
 
 import (
+	"fmt"
 	"slices"
 	"unique"
 )
 
 // Bounds returns a lower and an upper bound for d, with the symbols in their ranges. They are exact if d is monotone in
-// each of its symbols, as in the sizes of models. For other dims, such as N*N-8*N, they may be wider. They saturate at
-// 2^62.
+// each of its symbols, as in the sizes of models. For other dims, such as N*N-8*N, they may be wider; for N-(N+1)/2 and
+// the like, by one. They saturate at 2^62.
 func (s Syms) Bounds(d Dim) (lo, hi int64) {
-	if lo, hi, ok := s.growing(d); ok {
+	lo, hi, ok := s.growing(d)
+	if ok {
 		return lo, hi
 	}
 	r := ranges{}
@@ -17,7 +19,101 @@ func (s Syms) Bounds(d Dim) (lo, hi int64) {
 		x, _ := s.Find(name)
 		r[name] = interval{x.Min, x.Max}
 	}
-	return r.corner(d, false).of(d).lo, r.corner(d, true).of(d).hi
+	low, high := r.corner(d, false), r.corner(d, true)
+	lo, hi = low.of(d).lo, high.of(d).hi
+	if !low.fixed() {
+		lo = max(lo, s.linear(d, false))
+	}
+	if !high.fixed() {
+		hi = min(hi, s.linear(d, true))
+	}
+	return lo, hi
+}
+
+// TooSmall is an op's error about a dim that is smaller than the op takes, for some sizes.
+type TooSmall struct {
+	Dim   Dim
+	Least int64 // that the op takes
+	Err   error
+}
+
+func (e *TooSmall) Error() string { return e.Err.Error() }
+
+// Unwrap returns Err.
+func (e *TooSmall) Unwrap() error { return e.Err }
+
+// AtLeast returns a *TooSmall with that text if d may be smaller than least.
+func (s Syms) AtLeast(d Dim, least int64, format string, args ...any) error {
+	if lo, _ := s.Bounds(d); lo < least {
+		return &TooSmall{d, least, fmt.Errorf(format, args...)}
+	}
+	return nil
+}
+
+// fixed reports whether each symbol has one value.
+func (r ranges) fixed() bool {
+	for _, x := range r {
+		if x.lo != x.hi {
+			return false
+		}
+	}
+	return true
+}
+
+// linear returns a bound of d by what its quotients are at least, or at most: N/3 is from (N-2)/3, not rounded, to N/3.
+// So the N of N-2*((N+2)/3) cancel out, which intervals of its terms do not know. Without quotients, or with products
+// of them, it returns the largest bound.
+func (s Syms) linear(d Dim, high bool) int64 {
+	none := int64(-unbounded)
+	if high {
+		none = unbounded
+	}
+	den := int64(1) // a multiple of all divisors
+	for _, t := range d.terms() {
+		for _, f := range t.factors {
+			if f.sym != "" {
+				continue
+			}
+			if len(t.factors) > 1 || f.den > MaxCoef/den {
+				return none
+			}
+			den *= f.den / gcd(f.den, den)
+		}
+	}
+	if den == 1 {
+		return none
+	}
+	all, ok := Static(d.Const).Mul(Static(den))
+	for _, t := range d.terms() {
+		part, by := Static(1), den
+		for _, f := range t.factors {
+			next := f.num
+			if f.sym != "" {
+				next = Named(f.sym)
+			} else {
+				by = den / f.den
+				if t.coef > 0 != high {
+					next.Const -= f.den - 1
+				}
+			}
+			var fits bool
+			part, fits = part.Mul(next)
+			ok = ok && fits
+		}
+		scaled, fits := part.Mul(Static(satMul(t.coef, by)))
+		sum, adds := all.Add(scaled)
+		if ok = ok && fits && adds; !ok {
+			return none
+		}
+		all = sum
+	}
+	lo, hi := s.Bounds(all)
+	if high {
+		q, _ := floorDiv(hi, den)
+		return q
+	}
+	q, _ := floorDiv(satAdd(lo, den-1), den)
+	return q
 }
 
 // growing returns the bounds of a dim that is increasing in each of its symbols, like nearly all dims of models: its

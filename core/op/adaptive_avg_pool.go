@@ -64,8 +64,9 @@ var AdaptiveAvgPoolDef = ir.Define(ir.Def[AdaptiveAvgPoolAttrs]{
 		for i, n := range s.Attrs.Output {
 			i += 3 - g.Axes
 			axis := g.axis(i)
-			if lo, _ := s.Syms.Bounds(x.Shape[axis]); lo < 1 {
-				return ir.Type{}, fmt.Errorf("axis %d of %v has size %v; want 1 or more", axis, x, x.Shape[axis])
+			err := s.Syms.AtLeast(x.Shape[axis], 1, "axis %d of %v has size %v; want 1 or more", axis, x, x.Shape[axis])
+			if err != nil {
+				return ir.Type{}, err
 			}
 			size[i] = ir.Static(int64(n))
 		}

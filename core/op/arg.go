@@ -32,8 +32,9 @@ func arg(name, extreme string, better func(x, than float64) bool, betterInt func
 			if err := checkAxis(axis, x.Rank()); err != nil {
 				return ir.Type{}, err
 			}
-			if least, _ := s.Syms.Bounds(x.Shape[axis]); least < 1 {
-				return ir.Type{}, fmt.Errorf("axis %d of %v may be empty; want size 1 or more", axis, x)
+			err := s.Syms.AtLeast(x.Shape[axis], 1, "axis %d of %v may be empty; want size 1 or more", axis, x)
+			if err != nil {
+				return ir.Type{}, err
 			}
 			index := indexType(s.Attrs.IndexDType)
 			if err := checkIndex(index, x, axis, s.Syms); err != nil {

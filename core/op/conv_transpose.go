@@ -94,9 +94,10 @@ func inferConvTranspose(g Geometry, in []ir.Type, syms ir.Syms) (ir.Type, error)
 		if !ok {
 			return ir.Type{}, fmt.Errorf("axis %d of %v at stride %d is too large", axis, x, g.Stride[i])
 		}
-		if lo, _ := syms.Bounds(size[i]); lo < 1 {
-			return ir.Type{}, fmt.Errorf("axis %d of the result is %v for %v and weight %v; want 1 or more", axis,
-				size[i], x, w)
+		err := syms.AtLeast(size[i], 1, "axis %d of the result is %v for %v and weight %v; want 1 or more", axis,
+			size[i], x, w)
+		if err != nil {
+			return ir.Type{}, err
 		}
 	}
 	cout, ok := w.Shape[1].Mul(ir.Static(int64(g.Groups)))

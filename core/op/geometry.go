@@ -166,9 +166,10 @@ func (g *Geometry) outSizes(x ir.Type, kernel [3]int, syms ir.Syms) (size [3]ir.
 		if !ok {
 			return size, fmt.Errorf("axis %d of %v with padding %d is too large", axis, x, g.Padding[i])
 		}
-		if lo, _ := syms.Bounds(room); lo < 0 {
-			return size, fmt.Errorf("axis %d of %v with padding %d is smaller than the kernel, which covers %d", axis,
-				x, g.Padding[i], window)
+		err = syms.AtLeast(room, 0, "axis %d of %v with padding %d is smaller than the kernel, which covers %d", axis, x,
+			g.Padding[i], window)
+		if err != nil {
+			return size, err
 		}
 		d, ok := room.FloorDiv(int64(g.Stride[i]))
 		if ok {

@@ -2,6 +2,7 @@ package op
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
@@ -40,8 +41,12 @@ var NarrowDef = ir.Define(ir.Def[NarrowAttrs]{
 		}
 		lo, _ := s.Syms.Bounds(x.Shape[a.Axis])
 		if a.Start < 0 || a.Len < 0 || int64(a.Start) > lo || int64(a.Len) > lo-int64(a.Start) {
-			return ir.Type{}, fmt.Errorf("start %d and len %d do not lie in axis %d of %v, which has at least %d",
-				a.Start, a.Len, a.Axis, x, lo)
+			err := fmt.Errorf("start %d and len %d do not lie in axis %d of %v, which has at least %d", a.Start,
+				a.Len, a.Axis, x, lo)
+			if a.Start >= 0 && a.Len >= 0 && int64(a.Len) <= math.MaxInt64-int64(a.Start) {
+				err = &ir.TooSmall{Dim: x.Shape[a.Axis], Least: int64(a.Start) + int64(a.Len), Err: err}
+			}
+			return ir.Type{}, err
 		}
 		out := append(ir.Shape{}, x.Shape...)
 		out[a.Axis] = ir.Static(int64(a.Len))

@@ -110,9 +110,12 @@ var ResizeDef = ir.Define(ir.Def[ResizeAttrs]{
 		}
 		for _, t := range []ir.Type{x, y} {
 			for _, d := range t.Shape[at : at+2] {
-				if lo, hi := s.Syms.Bounds(d); lo < 1 || hi > maxResized {
-					return ir.Type{}, fmt.Errorf("%v cannot be resized to %v; want heights and widths of 1 to %d", x, y,
-						maxResized)
+				const want = "%v cannot be resized to %v; want heights and widths of 1 to %d"
+				if _, hi := s.Syms.Bounds(d); hi > maxResized {
+					return ir.Type{}, fmt.Errorf(want, x, y, maxResized)
+				}
+				if err := s.Syms.AtLeast(d, 1, want, x, y, maxResized); err != nil {
+					return ir.Type{}, err
 				}
 			}
 		}

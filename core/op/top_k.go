@@ -69,7 +69,11 @@ var TopKDef = ir.DefineTuple(ir.TupleDef[TopKAttrs]{
 		last := x.Shape[x.Rank()-1]
 		least, _ := s.Syms.Bounds(last)
 		if k < 1 || int64(k) > least {
-			return nil, fmt.Errorf("k is %d; want 1 to %d, the least size of the last axis of %v", k, least, x)
+			err := fmt.Errorf("k is %d; want 1 to %d, the least size of the last axis of %v", k, least, x)
+			if k >= 1 {
+				err = &ir.TooSmall{Dim: last, Least: int64(k), Err: err}
+			}
+			return nil, err
 		}
 		index := s.Attrs.Index()
 		if err := checkIndex(index, x, x.Rank()-1, s.Syms); err != nil {

@@ -113,8 +113,11 @@ func (b *builder) build(g *onnxpb.GraphProto) error {
 		}
 	})
 	var known *diag.Error
+	var small *ir.TooSmall
 	switch {
 	case err == nil || errors.As(err, &known):
+	case b.now != nil && errors.As(err, &small):
+		return b.now.small(small, err)
 	case b.now != nil: // an op's own error
 		return b.file.errorf("%s: %w", b.now.describe(), err)
 	default:
@@ -244,6 +247,26 @@ func (b *builder) size(name string) ir.Dim {
 // needs ends the import because d, which must not be negative, is negative for the smallest sizes. The error says from
 // which size on it is not.
 func (n *node) needs(d ir.Dim, format string, args ...any) {
+	if err := n.needed(d, fmt.Errorf(format, args...)); err != nil {
+		n.b.g.Fail(err)
+	}
+	n.fail(format+"; choose another range with --size", args...)
+}
+
+// small returns the error of an op whose operand is too small for some sizes, with the size that the op needs if there
+// is one.
+func (n *node) small(s *ir.TooSmall, err error) error {
+	if rest, ok := s.Dim.Sub(ir.Static(s.Least)); ok {
+		if needed := n.needed(rest, err); needed != nil {
+			return needed
+		}
+	}
+	return n.b.file.errorf("%s: %w", n.describe(), err)
+}
+
+// needed returns the error err with the smallest size for which d is not negative, and notes that size. It returns nil
+// if no size helps.
+func (n *node) needed(d ir.Dim, err error) error {
 	b := n.b
 	for _, symbol := range d.Symbols() {
 		k := slices.IndexFunc(b.model.Sizes, func(s Size) bool { return s.Symbol == symbol })
@@ -267,11 +290,10 @@ func (n *node) needs(d ir.Dim, format string, args ...any) {
 		}
 		s.Min = syms[at].Min
 		b.need = &s
-		err := fmt.Errorf(format, args...)
-		b.g.Fail(diag.New(code.GraphText, b.file.path, "%s: %w", n.describe(), err).
-			WithHint("give %s a range from %d on: --size %s=%d..%d", s.Name, s.Min, s.Name, s.Min, s.Max))
+		return diag.New(code.GraphText, b.file.path, "%s: %w", n.describe(), err).
+			WithHint("give %s a range from %d on: --size %s=%d..%d", s.Name, s.Min, s.Name, s.Min, s.Max)
 	}
-	n.fail(format+"; choose another range with --size", args...)
+	return nil
 }
 
 // Name returns the name in the method of an input or output of the model, unless another input or output of the method

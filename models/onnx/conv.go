@@ -258,10 +258,14 @@ func (n *node) cutEnds(y *ir.Node, axis, lo, hi int) *ir.Node {
 		return y
 	}
 	size := y.Type.Shape[axis]
-	if !size.IsStatic() {
-		n.fail("pads differ at the ends of axis %d, of size %v; want a size that is known", axis, size)
+	if size.IsStatic() {
+		return op.Narrow(y, axis, lo, max(0, int(size.Const)-lo-hi))
 	}
-	return op.Narrow(y, axis, lo, int(size.Const)-lo-hi)
+	rest := n.plus(size, -int64(lo+hi))
+	if least, _ := n.b.g.Syms.Bounds(rest); least < 0 {
+		n.needs(rest, "cuts %d elements off axis %d of size %v", lo+hi, axis, size)
+	}
+	return n.cutAxis(y, cut{axis, ir.Static(int64(lo)), n.plus(size, -int64(hi)), 1})
 }
 
 // ceiled returns the window with the padding that ceil_mode adds at the end of axes, so that the last window is whole.
@@ -274,10 +278,12 @@ func (n *node) ceiled(x ir.Shape, w window) window {
 	for i := range w.kernel {
 		size := x[i+2]
 		if !size.IsStatic() {
-			if w.stride[i] == 1 {
-				continue
+			if w.dilation[i]*(w.kernel[i]-1)+1 < w.after[i]+w.stride[i] {
+				n.fail("has ceil_mode, stride %d and an axis of size %v whose last window may be in the padding; want a size that "+
+					"is fixed with --size", w.stride[i], size)
 			}
-			n.fail("has ceil_mode and an axis of size %v; want a size that is known", size)
+			after[i] = w.after[i] + w.stride[i] - 1 // no window begins in the padding, so it only rounds up
+			continue
 		}
 		s, span := int(size.Const), w.dilation[i]*(w.kernel[i]-1)+1
 		out := (s+w.before[i]+w.after[i]-span+w.stride[i]-1)/w.stride[i] + 1
@@ -320,15 +326,16 @@ func (n *node) pooled(x *ir.Node, w window, kind string, fill float64) *ir.Node 
 		if w.dilation[i] == 1 {
 			continue
 		}
-		size := x.Type.Shape[i+2]
-		if !size.IsStatic() {
-			n.fail("has dilations and an axis of size %v; want a size that is known", size)
+		room := n.plus(x.Type.Shape[i+2], -int64(w.dilation[i]*(w.kernel[i]-1)+1))
+		steps, ok := room.FloorDiv(int64(w.stride[i]))
+		if lo, _ := n.b.g.Syms.Bounds(room); !ok || lo < 0 {
+			n.needs(room, "axis %d of size %v is smaller than the window", i+2, x.Type.Shape[i+2])
+			n.fail("axis %d of size %v may be smaller than the window", i+2, x.Type.Shape[i+2])
 		}
-		out := (int(size.Const)-w.dilation[i]*(w.kernel[i]-1)-1)/w.stride[i] + 1
-		t := ir.TypeOf(dtype.I32, int64(out), int64(w.kernel[i]))
+		t := ir.Type{DType: dtype.I32, Shape: ir.Shape{n.plus(steps, 1), ir.Static(int64(w.kernel[i]))}}
 		o, j := op.Iota(n.b.g, 0, t), op.Iota(n.b.g, 1, t)
 		at := op.Add(op.Mul(o, number(float64(w.stride[i]), o)), op.Mul(j, number(float64(w.dilation[i]), j)))
-		x = op.Gather(x, op.Reshape(at, ir.ShapeOf(int64(out*w.kernel[i]))), i+2)
+		x = op.Gather(x, n.flat(at), i+2)
 		stride[i] = w.kernel[i]
 	}
 	return op.Pool(x, op.PoolAttrs{Kind: kind, Kernel: w.kernel, Stride: stride, Padding: pad, Layout: layouts[k]})

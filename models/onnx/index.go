@@ -27,7 +27,7 @@ var (
 		}
 		return one(n.pick(x, n.indices(1, x.Type.Shape[axis]), axis))
 	})
-	_ = on("ScatterElements", 11, scatterElements)
+	_ = register("ScatterElements", conversion{since: 11, symbolic: symbolicScatter, convert: scatterElements})
 	_ = on("Scatter", 9, scatterElements)
 	_ = on("GatherND", 11, func(n *node) []*value {
 		x, idx := n.x(0), n.x(1)
@@ -164,6 +164,30 @@ func scatterElements(n *node) []*value {
 	idx := n.indices(1, x.Type.Shape[axis])
 	at := n.positions(x.Type.Shape, idx, axis)
 	return one(op.Reshape(n.scattered(n.flat(x), at, n.flat(u), idx.Type.Shape), x.Type.Shape))
+}
+
+// symbolicScatter writes into a list of sizes, as exporters do to change one size of a shape.
+func symbolicScatter(n *node) []*value {
+	v := n.in[0]
+	if v.elems == nil || v.typ.Rank() != 1 || !n.in[1].isKnown() || n.str("reduction", "none") != "none" {
+		return nil
+	}
+	updates, ok := n.in[2].list()
+	idx := n.array(1).Ints
+	if !ok || len(updates) != len(idx) {
+		return nil
+	}
+	out := slices.Clone(v.elems)
+	for k, i := range idx {
+		if i < 0 {
+			i += int64(len(out))
+		}
+		if i < 0 || i >= int64(len(out)) {
+			n.fail("index %d is outside 0 to %d", idx[k], len(out)-1)
+		}
+		out[i] = updates[k]
+	}
+	return []*value{sizes(v.typ.DType, v.typ.Shape, out)}
 }
 
 // rowIndices returns the indices of whole rows if input i, the indices of elements of a tensor of that shape, is one

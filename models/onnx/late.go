@@ -251,7 +251,7 @@ func lateResize(n *node) []*value {
 		if !size.IsStatic() || !shape[a].IsStatic() {
 			return nil
 		}
-		r.in, r.out = int(size.Const), int(shape[a].Const)
+		r.in, r.out, r.count = int(size.Const), int(shape[a].Const), shape[a]
 		r.scale = scales[i]
 		r.least = float64(r.out) / float64(r.in)
 		if crop {

@@ -102,7 +102,7 @@ func Import(f *File, o Options) (*Model, error) {
 }
 
 // maxNeeds bounds how often a size gets a larger smallest value.
-const maxNeeds = 8
+const maxNeeds = 64
 
 // imported builds the graph of a file. least has smallest values of sizes whose range is not given. If the import ends
 // because one is too small, need has a larger one.

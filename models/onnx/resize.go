@@ -32,6 +32,8 @@ type resampler struct {
 	antialias, exclude    bool
 	a                     float64 // of cubic
 	in, out               int
+	from, to              *ir.Node // the sizes where they are open; nil for in and out
+	count                 ir.Dim   // the size of the result where it is open
 	scale                 *ir.Node // f64, as the others
 	least                 float64  // the scale is not smaller
 	start, end            *ir.Node // of tf_crop_and_resize
@@ -97,10 +99,10 @@ func resize(n *node) []*value {
 			continue
 		}
 		if !size.IsStatic() || !target[a].IsStatic() {
-			n.fail("resizes axis %d from %v to %v in mode %s, coordinates %s; want sizes that are known", a, size,
-				target[a], r.mode, r.coords)
+			x = n.resizeOpenAxis(x, a, r, target[a], scales[i])
+			continue
 		}
-		r.in, r.out, r.least = int(size.Const), int(target[a].Const), scales[i]
+		r.in, r.out, r.least, r.count = int(size.Const), int(target[a].Const), scales[i], target[a]
 		table := func(make func(r resampler) *ir.Node) *ir.Node {
 			return n.computed(func() *ir.Node {
 				c := r
@@ -180,9 +182,9 @@ func (n *node) resized(x ir.Shape, axes []int, roi []float64) (target ir.Shape, 
 // scaled returns a size times a factor, rounded down.
 func (n *node) scaled(d ir.Dim, scale float64) ir.Dim {
 	if d.IsStatic() {
-		return ir.Static(int64(math.Floor(float64(d.Const)*float64(float32(scale)) + 1e-9)))
+		return ir.Static(int64(math.Floor(float64(float32(d.Const) * float32(scale)))))
 	}
-	q, ok := quotient(scale)
+	q, ok := ratio(scale)
 	if ok {
 		d, ok = d.Mul(q.num)
 	}
@@ -190,9 +192,23 @@ func (n *node) scaled(d ir.Dim, scale float64) ir.Dim {
 		d, ok = d.FloorDiv(q.den)
 	}
 	if !ok {
-		n.fail("scales a size of %v by %v; want a whole number or the reciprocal of one", d, scale)
+		n.fail("scales a size of %v by %v; want a quotient of numbers up to %d, or a size that is fixed with --size", d,
+			scale, maxRatio)
 	}
 	return d
+}
+
+// maxRatio bounds the numbers whose quotient is the scale of an open size.
+const maxRatio = 100
+
+// ratio returns a scale, which files have in 32 bits, as a quotient.
+func ratio(scale float64) (elem, bool) {
+	for den := 1.0; den <= maxRatio; den++ {
+		if num := math.Round(scale * den); num <= maxRatio && num > 0 && float32(num/den) == float32(scale) {
+			return elem{num: ir.Static(int64(num)), den: int64(den)}, true
+		}
+	}
+	return elem{}, false
 }
 
 // keepAspect changes the sizes so that the aspect ratio stays.
@@ -255,6 +271,9 @@ func (r resampler) isPlain(from, to ir.Dim, scale float64, kept bool) bool {
 	if !r.whole && from.IsStatic() && to.IsStatic() && math.Abs(scale*float64(from.Const)-float64(to.Const)) > 1e-4 {
 		return false // the scale is not the ratio of the sizes
 	}
+	if !r.whole && scale != 0 && !(from.IsStatic() && to.IsStatic()) && !isScaled(from, to, scale) {
+		return false // it is not for some sizes
+	}
 	if kept || r.mode == "linear" {
 		return true
 	}
@@ -268,37 +287,44 @@ func (r resampler) isPlain(from, to ir.Dim, scale float64, kept bool) bool {
 	return false
 }
 
+// isScaled reports whether a size is scale times another, for all sizes.
+func isScaled(from, to ir.Dim, scale float64) bool {
+	q, ok := ratio(scale)
+	after, okAfter := to.Mul(ir.Static(q.den))
+	before, okBefore := from.Mul(q.num)
+	return ok && okAfter && okBefore && after == before
+}
+
 // positions returns the positions of the elements of the result among those of the input, f64.
 func (r resampler) positions() *ir.Node {
 	g := r.scale.Graph
 	num := func(v float64) *ir.Node { return op.Const(g, v, ir.TypeOf(dtype.F64)) }
-	x := op.Iota(g, 0, ir.TypeOf(dtype.F64, int64(r.out)))
-	zero, last := op.Mul(x, num(0)), float64(r.in-1)
-	width := op.Mul(r.scale, num(float64(r.in)))
+	in, out := r.sizes()
+	x := op.Iota(g, 0, ir.Type{DType: dtype.F64, Shape: ir.Shape{r.count}})
+	zero, last := op.Mul(x, num(0)), op.Sub(in, num(1))
+	width := op.Mul(r.scale, in)
 	if r.whole {
-		width = num(float64(r.out))
+		width = out
 	}
 	switch r.coords {
 	case "align_corners":
 		one := op.Eq(width, num(1))
 		by := op.Where(one, num(1), op.Sub(width, num(1)))
-		return op.Where(one, zero, op.Div(op.Mul(x, num(last)), by))
+		return op.Where(one, zero, op.Div(op.Mul(x, last), by))
 	case "asymmetric":
 		return op.Div(x, r.scale)
 	case "tf_crop_and_resize":
 		if r.out <= 1 {
-			return op.Add(zero, op.Mul(op.Add(r.start, r.end), num(0.5*last)))
+			return op.Add(zero, op.Mul(op.Add(r.start, r.end), op.Mul(num(0.5), last)))
 		}
-		span := op.Div(op.Mul(op.Sub(r.end, r.start), num(last)), num(float64(r.out-1)))
-		return op.Add(op.Mul(x, span), op.Mul(r.start, num(last)))
+		span := op.Div(op.Mul(op.Sub(r.end, r.start), last), num(float64(r.out-1)))
+		return op.Add(op.Mul(x, span), op.Mul(r.start, last))
 	case "tf_half_pixel_for_nn":
 		return op.Div(op.Add(x, num(0.5)), r.scale)
 	case "pytorch_half_pixel":
-		if r.out <= 1 {
-			return zero
-		}
+		return op.Where(op.Le(out, num(1)), zero, op.Sub(op.Div(op.Add(x, num(0.5)), r.scale), num(0.5)))
 	case "half_pixel_symmetric":
-		offset := op.Mul(op.Sub(num(1), op.Div(num(float64(r.out)), width)), num(float64(r.in)/2))
+		offset := op.Mul(op.Sub(num(1), op.Div(out, width)), op.Div(in, num(2)))
 		return op.Add(offset, op.Sub(op.Div(op.Add(x, num(0.5)), r.scale), num(0.5)))
 	}
 	return op.Sub(op.Div(op.Add(x, num(0.5)), r.scale), num(0.5))
@@ -324,7 +350,21 @@ func (r resampler) picks() *ir.Node {
 	default:
 		p = op.Ceil(op.Sub(p, half))
 	}
-	return op.Cast(op.Clamp(p, 0, float64(r.in-1)), dtype.I32)
+	return op.Cast(r.inside(p), dtype.I32)
+}
+
+// sizes returns the sizes of the axis before and after, f64[].
+func (r resampler) sizes() (in, out *ir.Node) {
+	if r.from != nil {
+		return r.from, r.to
+	}
+	return number(float64(r.in), r.scale), number(float64(r.out), r.scale)
+}
+
+// inside returns a position as the nearest one that the axis has.
+func (r resampler) inside(p *ir.Node) *ir.Node {
+	in, _ := r.sizes()
+	return op.Min(op.Max(p, number(0, p)), op.Sub(in, number(1, p)))
 }
 
 // kernel returns the weight of elements at distance d.

@@ -119,8 +119,22 @@ func dft(n *node) []*value {
 	size := x.Type.Shape[axis]
 	parts := x.Type.Shape[rank-1]
 	inverse, onesided := n.int("inverse", 0) != 0, n.int("onesided", 0) != 0
-	if !size.IsStatic() || axis == rank-1 || !parts.Is(1) && !parts.Is(2) {
-		n.fail("input is %v; want a size that is known on axis %d, and 1 or 2 on the last one", x.Type, axis)
+	open := !size.IsStatic()
+	if open && n.has(1) {
+		open = n.oneDim(1) == size
+	}
+	if !size.IsStatic() && (!open || inverse && onesided) || axis == rank-1 || !parts.Is(1) && !parts.Is(2) {
+		n.fail("input is %v; want 1 or 2 on the last axis, and on axis %d a size that is fixed with --size, or a transform of "+
+			"all of it that is not the inverse of half a spectrum", x.Type, axis)
+	}
+	perm := make([]int, rank)
+	for i := range perm {
+		perm[i] = i
+	}
+	perm[axis], perm[rank-2] = rank-2, axis
+	x = op.Transpose(x, perm...)
+	if open {
+		return one(op.Transpose(n.openTransform(x, inverse, onesided), perm...))
 	}
 	length := size.Const
 	if inverse && onesided {
@@ -132,14 +146,56 @@ func dft(n *node) []*value {
 	if length < 1 {
 		n.fail("dft_length is %d; want 1 or more", length)
 	}
-	perm := make([]int, rank)
-	for i := range perm {
-		perm[i] = i
+	return one(op.Transpose(n.transform(x, int(length), inverse, onesided), perm...))
+}
+
+// openTransform transforms the complex numbers of [..,size,1 or 2] along the axis before the last one, whose size is
+// open, to [..,bins,2]. The program computes the sines and cosines.
+func (n *node) openTransform(x *ir.Node, inverse, onesided bool) *ir.Node {
+	size := x.Type.Shape[x.Type.Rank()-2]
+	bins := size
+	if onesided {
+		half, ok := size.FloorDiv(2)
+		if !ok {
+			n.fail("half of the size %v is too large a formula", size)
+		}
+		bins = n.plus(half, 1)
 	}
-	perm[axis], perm[rank-2] = rank-2, axis
-	x = op.Transpose(x, perm...)
-	y := n.transform(x, int(length), inverse, onesided)
-	return one(op.Transpose(y, perm...))
+	shape := ir.Shape{size, bins}
+	count := n.sizeNode(size, dtype.I64)
+	turn := op.Mod(op.Mul(n.along(shape, 0), n.along(shape, 1)), count)
+	angle := cast(turn, dtype.F64)
+	angle = op.Div(op.Mul(angle, number(2*math.Pi, angle)), cast(count, dtype.F64))
+	d := x.Type.DType
+	if d != dtype.F64 {
+		x = cast(x, dtype.F32)
+	}
+	table := func(t *ir.Node) *ir.Node {
+		if inverse {
+			t = op.Div(t, cast(count, dtype.F64))
+		}
+		return cast(t, x.Type.DType)
+	}
+	return n.turned(x, table(op.Cos(angle)), table(op.Sin(angle)), inverse, d)
+}
+
+// turned multiplies the complex numbers of [..,size,1 or 2] by cos-i*sin, or cos+i*sin for the inverse, both
+// [size,bins], and returns the sums [..,bins,2] as d.
+func (n *node) turned(x, cos, sin *ir.Node, inverse bool, d dtype.DType) *ir.Node {
+	rank := x.Type.Rank()
+	part := func(i int) *ir.Node {
+		v := op.Narrow(x, rank-1, i, 1)
+		return op.Reshape(v, v.Type.Shape[:rank-1])
+	}
+	mul := func(v, t *ir.Node) *ir.Node { return op.MatMul(v, t, op.MatMulAttrs{}) }
+	if !inverse {
+		sin = op.Neg(sin)
+	}
+	re, im := mul(part(0), cos), mul(part(0), sin)
+	if x.Type.Shape[rank-1].Is(2) {
+		re, im = op.Sub(re, mul(part(1), sin)), op.Add(im, mul(part(1), cos))
+	}
+	return cast(op.Stack(rank-1, re, im), d)
 }
 
 // transform transforms the complex numbers of [..,size,1 or 2] along the axis before the last one, which is cut or
@@ -158,15 +214,6 @@ func (n *node) transform(x *ir.Node, length int, inverse, onesided bool) *ir.Nod
 	d := x.Type.DType
 	if d != dtype.F64 {
 		x = cast(x, dtype.F32)
-	}
-	part := func(i int) *ir.Node {
-		v := op.Narrow(x, rank-1, i, 1)
-		return op.Reshape(v, v.Type.Shape[:rank-1])
-	}
-	re := part(0)
-	var im *ir.Node
-	if x.Type.Shape[rank-1].Is(2) {
-		im = part(1)
 	}
 	bins := length
 	if onesided && !inverse {
@@ -193,23 +240,11 @@ func (n *node) transform(x *ir.Node, length int, inverse, onesided bool) *ir.Nod
 	}
 	half := inverse && onesided
 	cos, sin := table(math.Cos, half), table(math.Sin, half)
-	mul := func(v, t *ir.Node) *ir.Node { return op.MatMul(v, t, op.MatMulAttrs{}) }
-	// (re + i*im) * (cos - i*sin), or + for the inverse
-	if !inverse {
-		sin = op.Neg(sin)
+	y := n.turned(x, cos, sin, inverse, d)
+	if half { // the imaginary parts are 0
+		return op.Narrow(y, rank-1, 0, 1)
 	}
-	realPart := mul(re, cos)
-	if im != nil {
-		realPart = op.Sub(realPart, mul(im, sin))
-	}
-	if half {
-		return cast(op.Reshape(realPart, append(append(ir.Shape{}, realPart.Type.Shape...), ir.Static(1))), d)
-	}
-	imagPart := mul(re, sin)
-	if im != nil {
-		imagPart = op.Add(imagPart, mul(im, cos))
-	}
-	return cast(op.Stack(realPart.Type.Rank(), realPart, imagPart), d)
+	return y
 }
 
 // frameLength returns the length of the frames of STFT.
@@ -220,7 +255,10 @@ func (n *node) frameLength() int64 {
 	case n.has(2):
 		return n.typeOf(2).Shape[0].Const
 	}
-	return n.typeOf(0).Shape[1].Const
+	if size := n.typeOf(0).Shape[1]; size.IsStatic() {
+		return size.Const
+	}
+	return 0
 }
 
 // frameSteps returns the steps with which frames of a length give the declared number of them.
@@ -266,24 +304,29 @@ func stft(n *node) []*value {
 		x = op.Reshape(x, append(append(ir.Shape{}, x.Type.Shape...), ir.Static(1)))
 	}
 	s := x.Type.Shape
-	step, length := n.oneInt(1), int(n.frameLength())
-	if len(s) != 3 || !s[1].IsStatic() || step < 1 || length < 1 || int64(length) > s[1].Const {
-		n.fail("signal is %v, frame_length %d and frame_step %d; want a length that is known, and frames in it", x.Type,
-			length, step)
+	step, length := n.oneInt(1), n.frameLength()
+	if len(s) != 3 || step < 1 || length < 1 {
+		n.fail("signal is %v, frame_length %d and frame_step %d; want [N,L] or [N,L,1 or 2], and frames of a length that is "+
+			"known", x.Type, length, step)
 	}
-	frames := (int(s[1].Const)-length)/step + 1
-	t := ir.ShapeOf(int64(frames), int64(length))
+	room := n.plus(s[1], -length)
+	frames, ok := room.FloorDiv(int64(step))
+	if lo, _ := n.b.g.Syms.Bounds(room); !ok || lo < 0 {
+		n.needs(room, "a signal of %v elements may be shorter than a frame of %d", s[1], length)
+		n.fail("signal is %v and frame_length %d; want frames in it, for which --size gives a range", x.Type, length)
+	}
+	t := ir.Shape{n.plus(frames, 1), ir.Static(length)}
 	f := n.along(t, 0)
 	at := n.flat(op.Expand(op.Add(op.Mul(f, number(float64(step), f)), n.along(t, 1)), t))
 	y := op.Reshape(op.Gather(x, at, 1), ir.Shape{s[0], t[0], t[1], s[2]})
 	if n.has(2) {
 		w := n.x(2)
-		if !w.Type.Shape[0].Is(int64(length)) {
+		if !w.Type.Shape[0].Is(length) {
 			n.fail("the window is %v; want as many elements as frame_length, %d", w.Type, length)
 		}
-		y = op.Mul(y, op.Reshape(w, ir.ShapeOf(int64(length), 1)))
+		y = op.Mul(y, op.Reshape(w, ir.ShapeOf(length, 1)))
 	}
-	return one(n.transform(y, length, false, n.int("onesided", 1) != 0))
+	return one(n.transform(y, int(length), false, n.int("onesided", 1) != 0))
 }
 
 // window3 is a window a - b*cos(2*pi*n/N) + c*cos(4*pi*n/N).

@@ -1,6 +1,8 @@
 package onnx
 
 import (
+	"slices"
+
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
@@ -195,6 +197,9 @@ func split(n *node) []*value {
 	sizes, ok := n.list("split")
 	if n.version >= 13 {
 		if ok = n.has(1); ok {
+			if list := n.dims(1); slices.ContainsFunc(list, func(d ir.Dim) bool { return !d.IsStatic() }) {
+				return n.splitOpen(x, axis, list)
+			}
 			sizes = n.ints(1)
 		}
 	}
@@ -207,7 +212,7 @@ func split(n *node) []*value {
 			n.fail("num_outputs is %d; the node has %d outputs", parts, len(n.p.GetOutput()))
 		}
 		if !size.IsStatic() {
-			n.fail("axis %d has size %v; want a size that is known, to split it into %d parts", axis, size, parts)
+			return n.splitOpen(x, axis, n.equalParts(size, parts))
 		}
 		each := (int(size.Const) + parts - 1) / parts
 		for left := int(size.Const); len(sizes) < parts; left -= each {
@@ -215,6 +220,34 @@ func split(n *node) []*value {
 		}
 	}
 	return many(op.SplitSizes(x, axis, sizes...)...)
+}
+
+// equalParts returns the sizes of parts of an axis of open size. The last may be smaller.
+func (n *node) equalParts(size ir.Dim, parts int) []ir.Dim {
+	each, ok := size.CeilDiv(int64(parts))
+	all, ok2 := each.Mul(ir.Static(int64(parts - 1)))
+	last, ok3 := size.Sub(all)
+	if !ok || !ok2 || !ok3 {
+		n.fail("a part of %v is too large a formula", size)
+	}
+	return append(slices.Repeat([]ir.Dim{each}, parts-1), last)
+}
+
+// splitOpen returns parts of an axis, whose sizes are open.
+func (n *node) splitOpen(x *ir.Node, axis int, sizes []ir.Dim) []*value {
+	var out []*ir.Node
+	start := ir.Static(0)
+	for _, d := range sizes {
+		if lo, _ := n.b.g.Syms.Bounds(d); lo < 0 {
+			n.needs(d, "part %d of axis %d, of size %v, may be smaller than nothing", len(out), axis, d)
+			n.fail("part %d of axis %d has the size %v, which may be negative; want sizes that are fixed with --size", len(out),
+				axis, d)
+		}
+		end := n.sum(start, d)
+		out = append(out, n.cutAxis(x, cut{axis, start, end, 1}))
+		start = end
+	}
+	return many(out...)
 }
 
 // pad is Pad.
@@ -248,11 +281,7 @@ func pad(n *node) []*value {
 	for a := range rank { // negative amounts cut
 		lo, hi := max(0, -before[a]), max(0, -after[a])
 		if lo+hi > 0 {
-			size := x.Type.Shape[a]
-			if !size.IsStatic() {
-				n.fail("cuts axis %d, of size %v; want a size that is known", a, size)
-			}
-			x = op.Narrow(x, a, lo, max(0, int(size.Const)-lo-hi))
+			x = n.cutEnds(x, a, lo, hi)
 		}
 		before[a], after[a] = max(0, before[a]), max(0, after[a])
 	}
