@@ -19,13 +19,23 @@ kinds = {
     np.dtype("int32"): T.INT32,
     np.dtype("int64"): T.INT64,
     np.dtype("float16"): T.FLOAT16,
+    np.dtype("bool"): T.BOOL,
 }
 
 
 def test(
-    name, op, inputs, outputs=1, domain="com.microsoft", tolerance="largest 1e-4", constant=(), same=None, **attrs
+    name,
+    op,
+    inputs,
+    outputs=1,
+    domain="com.microsoft",
+    tolerance="largest 1e-4",
+    constant=(),
+    same=None,
+    want=None,
+    **attrs,
 ):
-    """same names a test whose outputs these are, for what ONNX Runtime has on GPUs only."""
+    """same names a test whose outputs these are, and want has the outputs, for what ONNX Runtime has on GPUs only."""
     d = os.path.join(sys.argv[1], name)
     os.makedirs(d, exist_ok=True)
     names = ["" if x is None else f"in{i}" for i, x in enumerate(inputs)]
@@ -37,17 +47,18 @@ def test(
         "g",
         [h.make_tensor_value_info(n, kinds[x.dtype], x.shape) for n, x in feed.items()],
         [h.make_empty_tensor_value_info(o) for o in outs if o],
-        [nh.from_array(inputs[i], names[i]) for i in constant],
+        [nh.from_array(inputs[i], names[i]) for i in constant if inputs[i] is not None],
     )
     m = h.make_model(g, opset_imports=[h.make_opsetid("", 17), h.make_opsetid("com.microsoft", 1)], ir_version=8)
     try:
+        y = want
         if same:
             y = [nh.to_array(onnx.load_tensor(os.path.join(sys.argv[1], same, "output_0.pb")))]
         o = ort.SessionOptions()
         o.log_severity_level = 3
         y = (
             y
-            if same
+            if same or want
             else ort.InferenceSession(m.SerializeToString(), o, providers=["CPUExecutionProvider"]).run(None, feed)
         )
     except Exception as e:
@@ -245,3 +256,160 @@ test(
     [u8(2, 5, 16), i8(16, 48), bias, sc(0.01), sc(0.01), None, z(128), np.array(0, np.int8)],
     num_heads=4,
 )
+image = u8(1, 6, 7, 4)
+test("nhwc_max_pool", "NhwcMaxPool", [image], kernel_shape=[3, 2], strides=[2, 1], pads=[1, 0, 1, 0])
+for name, last in ("first", 0), ("last", 1):
+    data = image if last else np.ascontiguousarray(image.transpose(0, 3, 1, 2))
+    test(
+        f"qlinear_conv_{name}",
+        "QLinearConv",
+        [data, sc(0.1), z(100), i8(5, 4, 3, 3), sc(0.02), np.array(0, np.int8), sc(0.9), z(120), i32(1, 2, 3, 4, 5)],
+        constant=(1, 2, 3, 4, 5, 6, 7, 8),
+        channels_last=last,
+        pads=[1, 1, 1, 1],
+        tolerance=step,
+    )
+    test(
+        f"qlinear_pool_{name}",
+        "QLinearGlobalAveragePool",
+        [data, sc(0.1), z(7), sc(0.1), z(9)],
+        channels_last=last,
+        tolerance=step,
+    )
+    test(
+        f"qlinear_average_pool_{name}",
+        "QLinearAveragePool",
+        [data, sc(0.1), z(7), sc(0.1), z(9)],
+        channels_last=last,
+        kernel_shape=[2, 3],
+        tolerance=step,
+    )
+test(
+    "qlinear_where",
+    "QLinearWhere",
+    [f(3, 4) > 0, u8(3, 4), sc(0.1), z(7), u8(4), sc(0.2), z(9), sc(0.15), z(20)],
+    constant=(2, 3, 5, 6, 7, 8),
+    tolerance=step,
+)
+test("trilu", "Trilu", [f(3, 4), np.array(1)], upper=0, constant=(1,))
+for metric in "euclidean", "sqeuclidean":
+    test(f"cdist_{metric}", "CDist", [f(5, 3), f(4, 3)], metric=metric)
+test(
+    "qembed_layer_norm",
+    "QEmbedLayerNormalization",
+    [ids(2, 5), ids(2, 5) % 2, u8(9, 16), u8(9, 16), u8(2, 16), u8(16), u8(16), None]
+    + [sc(0.02), sc(0.01), sc(0.03), sc(0.02), sc(0.01)]
+    + [z(120), z(110), z(100), z(90), z(128)],
+    3,
+    constant=tuple(range(2, 18)),
+)
+for bits, zero in (4, False), (4, True), (8, True):
+    test(
+        f"gather_blocks_{bits}" + ("_zero" if zero else ""),
+        "GatherBlockQuantized",
+        [u8(7, 4 * bits), np.array([[3, 0], [6, 2]]), f(7, 2), u8(7, bits // 4) if zero else None],
+        constant=(0, 2, 3),
+        gather_axis=0,
+        quantize_axis=1,
+        block_size=16,
+        bits=bits,
+    )
+for kind in 0, 1:
+    test(
+        f"bnb4_{kind}",
+        "MatMulBnb4",
+        [f(3, 40), u8(6 * 40 // 2), np.abs(f(15))],
+        constant=(1, 2),
+        K=40,
+        N=6,
+        block_size=16,
+        quant_type=kind,
+    )
+b2 = u8(6, 2, 8)
+test("matmul_2", "MatMulNBits", [f(3, 40), b2, np.abs(f(12))], constant=(1, 2), K=40, N=6, bits=2, block_size=32)
+test(
+    "dynamic_lstm",
+    "DynamicQuantizeLSTM",
+    [f(5, 2, 3), i8(1, 3, 16), i8(1, 4, 16), f(1, 32), None, None, None, None]
+    + [sc([0.01]), np.array([0], np.int8), sc([0.01]), np.array([0], np.int8)],
+    7,
+    constant=(1, 2, 3, 8, 9, 10, 11),
+    hidden_size=4,
+    tolerance="largest 2e-2",
+)
+test("group_query_sink", "GroupQueryAttention", gq + [None] * 4 + [f(4)], 7, num_heads=4, kv_num_heads=2)
+test("group_query_smooth", "GroupQueryAttention", gq, 7, num_heads=4, kv_num_heads=2, smooth_softmax=1)
+
+
+def last(x):
+    """Returns a tensor with the channels last."""
+    return np.ascontiguousarray(np.moveaxis(x, 1, -1))
+
+
+# The rest has kernels on GPUs only.
+def run(op, inputs, **attrs):
+    names = [f"x{i}" for i in range(len(inputs))]
+    g = h.make_graph(
+        [h.make_node(op, names, ["y"], **attrs)],
+        "g",
+        [h.make_tensor_value_info(n, kinds[x.dtype], x.shape) for n, x in zip(names, inputs)],
+        [h.make_empty_tensor_value_info("y")],
+    )
+    m = h.make_model(g, opset_imports=[h.make_opsetid("", 21)], ir_version=8)
+    return ort.InferenceSession(m.SerializeToString(), providers=["CPUExecutionProvider"]).run(
+        None, dict(zip(names, inputs))
+    )
+
+
+data = u8(2, 3, 4)
+mean = np.rint((data - 7.0).mean(1, keepdims=True) / 0.9) + 9
+test(
+    "qlinear_reduce_mean",
+    "QLinearReduceMean",
+    [data, sc(0.1), z(7), sc(0.09), z(9)],
+    want=[np.clip(mean, 0, 255).astype(np.uint8)],
+    axes=[1],
+    keepdims=1,
+    tolerance=step,
+)
+pixels, kernel, per_channel = f(2, 4, 6, 5), f(8, 4, 3, 3), f(8)
+conv = run("Conv", [pixels, kernel, per_channel], pads=[1, 1, 1, 1])[0]
+test("nhwc_conv", "NhwcConv", [last(pixels), last(kernel), per_channel], want=[last(conv)], pads=[1, 1, 1, 1])
+z8 = f(2, 8, 6, 5)
+test(
+    "nhwc_fused_conv",
+    "NhwcFusedConv",
+    [last(pixels), last(kernel), per_channel, last(z8)],
+    want=[last(np.maximum(conv + z8, 0))],
+    pads=[1, 1, 1, 1],
+    activation="Relu",
+)
+gain, shift, skip = f(8), f(8), f(2, 8, 6, 5)
+normed = lambda x: run("GroupNormalization", [x, gain, shift], num_groups=4, epsilon=1e-5)[0]
+silu = lambda x: x / (1 + np.exp(-x))
+norm = dict(groups=4, epsilon=1e-5)
+test("group_norm", "GroupNorm", [last(z8), gain, shift], want=[last(silu(normed(z8)))], activation=1, **norm)
+test("group_norm_first", "GroupNorm", [z8, gain, shift], want=[normed(z8)], activation=0, channels_last=0, **norm)
+both = z8 + skip + per_channel[:, None, None]
+test(
+    "skip_group_norm",
+    "SkipGroupNorm",
+    [last(z8), gain, shift, last(skip), per_channel],
+    3,
+    want=[last(normed(both)), last(both)],
+    activation=0,
+    **norm,
+)
+both = z8 + skip[:, :, :1, :1]
+flat = np.ascontiguousarray(skip[:, :, 0, 0])
+test(
+    "skip_group_norm_flat",
+    "SkipGroupNorm",
+    [last(z8), gain, shift, flat],
+    want=[last(normed(both))],
+    activation=0,
+    **norm,
+)
+wide, bias_wide = f(2, 5, 16), f(16)
+a, b = np.split(wide + bias_wide, 2, -1)
+test("bias_split_gelu", "BiasSplitGelu", [wide, bias_wide], want=[a * run("Gelu", [b])[0]])

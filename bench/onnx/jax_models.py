@@ -83,7 +83,63 @@ def rotary_attention(x):
     return jax.nn.softmax(scores, -1) @ x
 
 
+def loops(x):
+    """Loops and branches: a fixed number of steps, one that the data decide, and a choice of functions."""
+    a = jax.lax.fori_loop(0, 5, lambda i, v: v * 0.5 + i, x)
+    b = jax.lax.while_loop(lambda v: jnp.abs(v).sum() > 1, lambda v: v * 0.6, x)
+    c = jax.lax.cond(x.sum() > 0, lambda v: v * 2, lambda v: v - 1, x)
+    return a + b + c + jax.lax.switch(jnp.int32(1), [jnp.sin, jnp.cos, jnp.tan], x)
+
+
+def scatters(x):
+    y = x.at[:, 1].set(2.0).at[:, 3].add(x[:, 0]).at[0].multiply(3.0)
+    rows = jax.ops.segment_sum(x, jnp.array([0, 2, 0, 1]), 3)
+    picked = jnp.take_along_axis(x, jnp.argsort(x, -1), -1)
+    moved = jax.lax.dynamic_update_slice(y, x[:2, :2], (1, 1)) + jax.lax.dynamic_slice(x, (0, 0), (4, 5))
+    return jnp.concatenate([y, rows, picked, moved])
+
+
+def convolutions(x):
+    w = np.random.default_rng(1).standard_normal((3, 3, 3, 6), np.float32)
+    conv = lambda x, w, **k: jax.lax.conv_general_dilated(x, w, dimension_numbers=("NHWC", "HWIO", "NHWC"), **k)
+    a = conv(x, w, window_strides=(1, 1), padding="SAME", rhs_dilation=(2, 2))
+    b = conv(x, w[:, :, :1], window_strides=(2, 2), padding="SAME", feature_group_count=3)
+    c = jax.lax.reduce_window(x, -jnp.inf, jax.lax.max, (1, 3, 3, 1), (1, 2, 2, 1), "SAME")
+    d = jax.lax.reduce_window(x, 0.0, jax.lax.add, (1, 2, 2, 1), (1, 2, 2, 1), "VALID")
+    return a.sum((1, 2)), b.mean((1, 2)), c, d
+
+
+def choices(x):
+    v, i = jax.lax.top_k(x, 3)
+    return (v, i, jnp.argmax(x, -1), jnp.one_hot(i, 5), jnp.clip(x, -1, 1), jnp.tril(x[:4, :4]), jnp.roll(x, 2, 1),
+            jnp.pad(x, ((0, 0), (1, 2)), mode="reflect"), jnp.tile(x, (1, 2)), jnp.repeat(x, 2, 0),
+            jnp.triu(x[:4, :4], 1))
+
+
+def numbers(x):
+    return (jnp.floor_divide(x, 0.3), jnp.mod(x, 0.3), jnp.power(jnp.abs(x), 1.5), jnp.arctan2(x, x + 1), jnp.cbrt(x),
+            jnp.expm1(x), jnp.sinh(x), jnp.arcsinh(x), jax.scipy.special.logsumexp(x, -1), jnp.std(x, 0), jnp.var(x, 1),
+            jnp.nan_to_num(jnp.log(x)), jnp.isfinite(1 / jnp.round(x)), jnp.prod(x, 1), jnp.linalg.norm(x, axis=1))
+
+
+def images(x):
+    return tuple(jax.image.resize(x, (2, 7, 9, 3), m) for m in ("nearest", "bilinear", "cubic")) + (
+        jax.image.resize(x, (2, 3, 4, 3), "bilinear"),)
+
+
+def dot_product_attention(x):
+    q = x.reshape(x.shape[0], 9, 4, 4)
+    return jax.nn.dot_product_attention(q, q * 0.5, q + 1, is_causal=True)
+
+
 M = {
+    "jax_loops": (loops, "4, 5", jnp.float32),
+    "jax_scatters": (scatters, "4, 5", jnp.float32),
+    "jax_convolutions": (convolutions, "B, 9, 8, 3", jnp.float32),
+    "jax_choices": (choices, "6, 5", jnp.float32),
+    "jax_numbers": (numbers, "B, 5", jnp.float32),
+    "jax_images": (images, "2, 6, 5, 3", jnp.float32),
+    "jax_dot_product_attention": (dot_product_attention, "B, 9, 16", jnp.float32),
     "jax_mlp": (MLP, "B, 16", jnp.float32),
     "jax_cnn": (CNN, "B, 16, 16, 3", jnp.float32),
     "jax_transformer": (Transformer, "B, 12", jnp.int32),

@@ -3,9 +3,10 @@
     python bench/onnx/rows.py models/onnx/testdata
 
 writes dynamic_rows (ops along an axis whose number of used rows depends on the data), dynamic_parts (Slice and Split
-at positions that depend on the data), dynamic_loops (Loop whose number of iterations is a size), dynamic_branches (If),
-dynamic_expanded (GatherElements and ScatterElements with an index for each row), dynamic_signal (Fourier transforms
-and parts of an axis of open size) and dynamic_windows (convolutions and pools of images of open sizes).
+at positions that depend on the data), dynamic_loops (Loop whose number of iterations is a size), dynamic_whiles (Loop
+that a condition ends), dynamic_scans (Scan over an open axis), dynamic_branches (If), dynamic_expanded (GatherElements
+and ScatterElements with an index for each row), dynamic_signal (Fourier transforms and parts of an axis of open size)
+and dynamic_windows (convolutions and pools of images of open sizes).
 """
 
 import os, sys
@@ -242,6 +243,48 @@ def windows():
     return m
 
 
+def whiles():
+    """Loop that only a condition on the data ends, and one with a large limit of its iterations."""
+    m = Model(x=(TensorProto.FLOAT, ["n", 3]))
+    half, one = m.const(0.5, np.float32), m.const(1, np.float32)
+    yes = m.const(True, np.bool_)
+
+    def body(value):
+        node, info = helper.make_node, helper.make_tensor_value_info
+        nodes = [node("Mul", ["v", half], ["w"]), node("Add", ["c", value], ["d"]), node("Abs", ["w"], ["a"]),
+                 node("ReduceMax", ["a"], ["top"], keepdims=0), node("Greater", ["top", one], ["go"])]
+        inputs = [info("i", TensorProto.INT64, []), info("run", TensorProto.BOOL, []),
+                  info("v", TensorProto.FLOAT, ["n", 3]), info("c", TensorProto.FLOAT, [])]
+        outputs = [info(k, TensorProto.BOOL if k == "go" else TensorProto.FLOAT, None) for k in ["go", "w", "d"]]
+        return helper.make_graph(nodes, "body", inputs, outputs)
+
+    start = m.op("ReduceMin", "x", keepdims=0)
+    for trip in "", m.const(500):
+        for y in m.op("Loop", trip, yes, "x", start, outputs=2, body=body(start)):
+            m.returns(y)
+    large = m.op("Greater", start, m.const(-2, np.float32))
+    for y in m.op("Loop", "", large, "x", start, outputs=2, body=body(half)):
+        m.returns(y)
+    return m
+
+
+def scans():
+    """Scan over an open axis, in both directions, with a state and several axes."""
+    m = Model(x=(TensorProto.FLOAT, ["n", 3]), z=(TensorProto.FLOAT, [2, "n"]))
+    node, info = helper.make_node, helper.make_tensor_value_info
+    nodes = [node("Mul", ["s", m.const(0.5, np.float32)], ["h"]), node("Add", ["h", "a"], ["t"]),
+             node("ReduceSum", ["b"], ["r"], keepdims=1), node("Mul", ["t", "r"], ["u"]), node("Neg", ["a"], ["w"])]
+    inputs = [info("s", TensorProto.FLOAT, [3]), info("a", TensorProto.FLOAT, [3]), info("b", TensorProto.FLOAT, [2])]
+    outputs = [info(k, TensorProto.FLOAT, [3]) for k in ["t", "u", "w"]]
+    body = helper.make_graph(nodes, "body", inputs, outputs)
+    start = m.const([1, -1, 2], np.float32)
+    for into, back in ([0, 1], [0, 0]), ([1, 0], [1, 0]):
+        for y in m.op("Scan", start, "x", "z", outputs=3, body=body, num_scan_inputs=2, scan_input_axes=[0, 1],
+                      scan_input_directions=into, scan_output_axes=[1, 0], scan_output_directions=back):
+            m.returns(y)
+    return m
+
+
 def main(out):
     rng = np.random.default_rng(7)
 
@@ -257,6 +300,8 @@ def main(out):
     for b, s in (4, 3), (7, 5), (1, 2):
         feeds.append({"x": x(b, s), "lens": rng.integers(0, s + 1, b)})
     loops().write(os.path.join(out, "dynamic_loops"), *feeds)
+    whiles().write(os.path.join(out, "dynamic_whiles"), {"x": 9 * x(4, 3)}, {"x": x(1, 3)}, {"x": 99 * x(6, 3)})
+    scans().write(os.path.join(out, "dynamic_scans"), *[{"x": x(n, 3), "z": x(2, n)} for n in (4, 1, 7)])
     feeds = []
     for n, k in (5, 4), (2, 9), (7, 1):
         feeds.append({"x": x(n, 3), "i": rng.integers(-n, n, k), "u": x(k, 3)})

@@ -195,7 +195,7 @@ func (t *test) ranges(model string, sets []dataset, smallest bool) (map[string][
 						least = min(old[0], size)
 					}
 					if !smallest {
-						least = 1
+						least = min(least, 1) // an input may have no elements
 					}
 					out[name] = [2]int64{least, max(out[name][1], size, 2)}
 				}

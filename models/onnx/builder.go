@@ -373,9 +373,9 @@ func symbolicPath(name string) string {
 	return s
 }
 
-// nodes converts nodes in their order, which must be topological.
+// nodes converts nodes, each after those whose results it reads.
 func (b *builder) nodes(list []*onnxpb.NodeProto) {
-	for i, p := range list {
+	for i, p := range ordered(list) {
 		if b.count++; b.count > maxNodes {
 			b.g.Fail(b.file.errorf("has more than %d nodes, those of loops counted for each iteration", maxNodes))
 		}

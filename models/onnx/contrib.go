@@ -55,7 +55,7 @@ var (
 	_ = on("SimplifiedLayerNormalization", 1, simplifiedNorm) // which has no domain in most files
 	_ = contrib("LayerNormalization", "", layerNorm)
 	_ = contrib("EmbedLayerNormalization", "", embedNorm)
-	_ = contrib("MatMulNBits", "4 and 8 bits", matMulBits)
+	_ = contrib("MatMulNBits", "2, 4 and 8 bits", matMulBits)
 )
 
 // biased returns x plus input i, if the node has it.
@@ -155,31 +155,35 @@ func simplifiedNorm(n *node) []*value {
 // embedNorm is EmbedLayerNormalization: the norm of the sum of the embeddings of words, positions and segments. The
 // second result is the number of words of each row that the mask keeps.
 func embedNorm(n *node) []*value {
+	return n.embedded(n.x(2), n.x(3), n.maybe(4), n.x(5), n.x(6), 7, 8)
+}
+
+// embedded is embedNorm with the given tables. mask and positions are inputs, -1 for none.
+func (n *node) embedded(words, places, segments, gain, shift *ir.Node, mask, positions int) []*value {
 	ids := n.x(0)
 	s := ids.Type.Shape
-	sum := op.Gather(n.x(2), ids, 0)
-	if n.has(8) {
-		sum = op.Add(sum, op.Gather(n.x(3), n.x(8), 0))
+	sum := op.Gather(words, ids, 0)
+	if positions >= 0 && n.has(positions) {
+		sum = op.Add(sum, op.Gather(places, n.x(positions), 0))
 	} else {
-		sum = op.Add(sum, op.Gather(n.x(3), op.Iota(n.b.g, 0, ir.Type{DType: dtype.I32, Shape: ir.Shape{s[1]}}), 0))
+		sum = op.Add(sum, op.Gather(places, op.Iota(n.b.g, 0, ir.Type{DType: dtype.I32, Shape: ir.Shape{s[1]}}), 0))
 	}
-	if n.has(1) {
-		sum = op.Add(sum, op.Gather(n.x(4), n.x(1), 0))
+	if n.has(1) && segments != nil {
+		sum = op.Add(sum, op.Gather(segments, n.x(1), 0))
 	}
 	count := op.Const(n.b.g, 0, ir.Type{DType: dtype.I32, Shape: ir.Shape{s[0]}})
-	if n.has(7) {
-		mask := cast(n.x(7), dtype.I32)
-		count = op.ReduceSum(mask, false, 1)
+	if n.has(mask) {
+		count = op.ReduceSum(cast(n.x(mask), dtype.I32), false, 1)
 	}
-	return many(op.LayerNorm(sum, n.x(5), n.x(6), n.float32("epsilon", 1e-12)), count, sum)
+	return many(op.LayerNorm(sum, gain, shift, n.float32("epsilon", 1e-12)), count, sum)
 }
 
 // matMulBits is MatMulNBits: a product with weights [N,K] of 4 or 8 bits, in blocks with a scale and a zero point each.
 func matMulBits(n *node) []*value {
 	x, packed := n.x(0), n.x(1)
 	k, rows, bits, block := n.int("K", 0), n.int("N", 0), n.int("bits", 4), n.int("block_size", 32)
-	if bits != 4 && bits != 8 || k < 1 || rows < 1 || block < 1 {
-		n.fail("has %d bits, K %d, N %d and blocks of %d; allowed are 4 and 8 bits", bits, k, rows, block)
+	if bits != 2 && bits != 4 && bits != 8 || k < 1 || rows < 1 || block < 1 {
+		n.fail("has %d bits, K %d, N %d and blocks of %d; allowed are 2, 4 and 8 bits", bits, k, rows, block)
 	}
 	if n.has(4) {
 		n.fail("g_idx is not supported")
@@ -195,12 +199,7 @@ func matMulBits(n *node) []*value {
 			n.fail("weights are %v; want a multiple of %d bytes", v.Type, rows)
 		}
 		v = op.Reshape(v, ir.ShapeOf(int64(rows), all.Const/int64(rows)))
-		if bits == 8 {
-			return op.Narrow(v, 1, 0, count)
-		}
-		s := v.Type.Shape
-		both := op.Stack(2, op.And(v, number(15, v)), op.ShiftRight(v, number(4, v)))
-		return op.Narrow(op.Reshape(both, ir.Shape{s[0], ir.Static(2 * s[1].Const)}), 1, 0, count)
+		return op.Narrow(unpackedBits(v, bits), 1, 0, count)
 	}
 	d := x.Type.DType
 	wide := dtype.F32

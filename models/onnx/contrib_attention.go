@@ -30,7 +30,7 @@ var (
 		return n.packedAttention(q, k, v, 5, 8, -1)
 	})
 	_ = contrib("MultiHeadAttention", "beams and a shared buffer of the past are refused", multiHead)
-	_ = contrib("GroupQueryAttention", "a quantized cache and head_sink are refused", groupQuery)
+	_ = contrib("GroupQueryAttention", "a quantized cache is refused", groupQuery)
 	_ = contrib("RotaryEmbedding", "", contribRotary)
 )
 
@@ -56,6 +56,11 @@ func (n *node) projected(x *ir.Node, bias int) (q, k, v *ir.Node) {
 
 // packedAttention is attention whose past and present have keys and values in one tensor.
 func (n *node) packedAttention(q, k, v *ir.Node, mask, past, bias int) []*value {
+	for _, name := range []string{"do_rotary", "past_present_share_buffer"} {
+		if n.int(name, 0) != 0 {
+			n.fail("%s is not supported", name)
+		}
+	}
 	before := ir.Static(0)
 	if n.has(past) {
 		p := n.x(past)
@@ -216,10 +221,8 @@ func (n *node) biasPart(x *ir.Node, i int) *ir.Node {
 // groupQuery converts GroupQueryAttention. seqlens_k says how much of the past is used; the rest is masked. The present
 // has the past and the new rows. If its declared type says so, it is the past's buffer with the new rows in it.
 func groupQuery(n *node) []*value {
+	n.checkGroupQuery()
 	h, hkv := n.int("num_heads", 0), n.int("kv_num_heads", 0)
-	if n.has(11) || n.str("k_quant_type", "NONE") != "NONE" {
-		n.fail("head_sink and a quantized cache are not supported")
-	}
 	x := n.x(0)
 	var q, k, v *ir.Node
 	if n.has(1) {
@@ -272,11 +275,62 @@ func groupQuery(n *node) []*value {
 		k, v = op.Concat(2, n.x(3), k), op.Concat(2, n.x(4), v)
 	}
 	queryAt := op.Reshape(positions, ir.Shape{s[0], ir.Static(1), s[2], ir.Static(1)})
-	allowed := both(op.Le(keyAt, queryAt), valid)
+	allowed := valid
+	if n.int("causal", 1) != 0 || shared {
+		allowed = both(op.Le(keyAt, queryAt), valid)
+	}
 	if w := n.int("local_window_size", -1); w > 0 {
 		allowed = op.And(allowed, op.Gt(keyAt, op.Sub(queryAt, number(float64(w), queryAt))))
 	}
+	if n.has(11) || n.int("smooth_softmax", 0) != 0 {
+		return many(n.attendWithSink(q, k, v, allowed), k, v)
+	}
 	return many(n.attend(q, k, v, allowed, n.maybe(10)), k, v)
+}
+
+// checkGroupQuery refuses what groupQuery does not compute.
+func (n *node) checkGroupQuery() {
+	if n.str("k_quant_type", "NONE") != "NONE" || n.str("v_quant_type", "NONE") != "NONE" {
+		n.fail("a quantized cache is not supported")
+	}
+	if n.int("sliding_window_cache", 0) != 0 {
+		n.fail("sliding_window_cache is not supported")
+	}
+	for i := 12; i < len(n.in); i++ {
+		if n.has(i) {
+			n.fail("input %d (%s) is not supported", i, n.in[i].name)
+		}
+	}
+}
+
+// attendWithSink is attend with one more key, which has a score for each head (head_sink) or 0, and no value.
+func (n *node) attendWithSink(q, k, v, allowed *ir.Node) *ir.Node {
+	s := k.Type.Shape
+	single := ir.Shape{s[0], s[1], ir.Static(1), s[3]}
+	none := op.Const(n.b.g, 0, ir.Type{DType: k.Type.DType, Shape: single})
+	scores := ir.Shape{s[0], ir.Static(1), q.Type.Shape[2], s[2]}
+	sink := ir.Shape{s[0], ir.Static(1), q.Type.Shape[2], ir.Static(1)}
+	if allowed != nil {
+		yes := op.Const(n.b.g, 1, ir.Type{DType: dtype.Bool, Shape: sink})
+		allowed = op.Concat(3, op.Expand(allowed, scores), yes)
+	}
+	bias := n.maybe(10)
+	if bias != nil || n.has(11) {
+		d, heads := q.Type.DType, q.Type.Shape[1]
+		scores = ir.Shape{s[0], heads, q.Type.Shape[2], s[2]}
+		sink = ir.Shape{s[0], heads, q.Type.Shape[2], ir.Static(1)}
+		if bias == nil {
+			bias = op.Const(n.b.g, 0, ir.Type{DType: d, Shape: scores})
+		} else {
+			bias = op.Expand(bias, scores)
+		}
+		score := op.Const(n.b.g, 0, ir.Type{DType: d, Shape: sink})
+		if n.has(11) {
+			score = op.Expand(cast(n.at(n.x(11), 1, 4), d), sink)
+		}
+		bias = op.Concat(3, bias, score)
+	}
+	return n.attend(q, op.Concat(2, k, none), op.Concat(2, v, none), allowed, bias)
 }
 
 // rotated returns the width that tables of angles turn.

@@ -30,24 +30,20 @@ var (
 		return op.LeakyRelu(x, n.float("alpha", 0.01))
 	}))
 	_ = contrib("QLinearSoftmax", "", quantizedUnary(func(n *node, x *ir.Node) *ir.Node {
-		return op.Softmax(x, n.axis(n.int("axis", -1), x.Type.Rank()))
-	}))
-	_ = contrib("QLinearGlobalAveragePool", "", quantizedUnary(func(n *node, x *ir.Node) *ir.Node {
-		if n.int("channels_last", 0) != 0 {
-			n.fail("channels_last is not supported")
+		axis := n.axis(n.int("axis", -1), x.Type.Rank())
+		if n.int("opset", 13) < 13 && axis != x.Type.Rank()-1 {
+			n.fail("axis is %d before opset 13; allowed is the last one", axis)
 		}
+		return op.Softmax(x, axis)
+	}))
+	_ = contrib("QLinearGlobalAveragePool", "", quantizedUnary(pooledAs(func(n *node, x *ir.Node) *ir.Node {
 		var axes []int
 		for a := 2; a < x.Type.Rank(); a++ {
 			axes = append(axes, a)
 		}
 		return op.ReduceMean(x, true, axes...)
-	}))
-	_ = contrib("QLinearAveragePool", "", quantizedUnary(func(n *node, x *ir.Node) *ir.Node {
-		if n.int("channels_last", 0) != 0 {
-			n.fail("channels_last is not supported")
-		}
-		return n.averagePool(x)
-	}))
+	})))
+	_ = contrib("QLinearAveragePool", "", quantizedUnary(pooledAs((*node).averagePool)))
 	_ = contrib("QLinearConcat", "", func(n *node) []*value {
 		var xs []*ir.Node
 		for i := 2; i+2 < len(n.in); i += 3 {
@@ -92,6 +88,16 @@ var (
 		return one(n.quantised(y, by, scalarOf(n.x(8)), n.typeOf(8).DType, n.in[8].narrow))
 	})
 )
+
+// pooledAs computes a pool of channels that are second, or last with channels_last.
+func pooledAs(pool func(n *node, x *ir.Node) *ir.Node) func(n *node, x *ir.Node) *ir.Node {
+	return func(n *node, x *ir.Node) *ir.Node {
+		if n.int("channels_last", 0) == 0 {
+			return pool(n, x)
+		}
+		return channelsEnd(pool(n, channelsSecond(x)))
+	}
+}
 
 // asDefault converts an op like that of the default domain.
 func asDefault(name string) func(n *node) []*value {

@@ -130,7 +130,8 @@ var (
 	_ = register("If", conversion{since: 1, keep: true, convert: ifOp})
 	_ = register("Loop", conversion{since: 1, keep: true, convert: loopOp,
 		note: "unrolled, or a loop if the number of iterations is a size; it must have an upper limit"})
-	_ = register("Scan", conversion{since: 9, keep: true, convert: scanOp, note: "unrolled; the length must be known"})
+	_ = register("Scan", conversion{since: 9, keep: true, convert: scanOp,
+		note: "unrolled, or a loop if the length is a size"})
 )
 
 // ifOp converts If. The branch that a known condition does not take is not looked at.
@@ -289,7 +290,10 @@ func scanOp(n *node) []*value {
 		t := n.typeOf(states + k)
 		axesIn[k] = n.axis(axesIn[k], t.Rank())
 		d := t.Shape[axesIn[k]]
-		if !d.IsStatic() || length >= 0 && int(d.Const) != length {
+		if !d.IsStatic() {
+			return n.openScan(g, states, d)
+		}
+		if length >= 0 && int(d.Const) != length {
 			n.fail("input %d has %v slices; want a number that is known, the same for all inputs", states+k, d)
 		}
 		length = int(d.Const)

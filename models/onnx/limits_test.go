@@ -264,3 +264,49 @@ func TestReadModel(t *testing.T) {
 		}
 	}
 }
+
+// TestOrder imports nodes that come before those whose results they read, also from a graph inside of them.
+func TestOrder(t *testing.T) {
+	m := model("Neg")
+	node := func(op, in, out string, attrs ...*onnxpb.AttributeProto) *onnxpb.NodeProto {
+		p := &onnxpb.NodeProto{OpType: &op, Output: []string{out}, Attribute: attrs}
+		if in != "" {
+			p.Input = []string{in}
+		}
+		return p
+	}
+	branch := func(name string) *onnxpb.AttributeProto {
+		out := "z"
+		return &onnxpb.AttributeProto{Name: &name, G: &onnxpb.GraphProto{Name: &name,
+			Node: []*onnxpb.NodeProto{node("Abs", "b", out)}, Output: []*onnxpb.ValueInfoProto{{Name: &out}}}}
+	}
+	choice := &onnxpb.AttributeProto{Name: proto.String("keepdims"), I: proto.Int64(0),
+		Type: onnxpb.AttributeProto_INT.Enum()}
+	m.Graph.Node = []*onnxpb.NodeProto{node("Neg", "d", "y"),
+		node("If", "s", "d", branch("then_branch"), branch("else_branch")), node("Exp", "a", "b"),
+		node("Neg", "x", "a"), node("IsNaN", "r", "s"), node("ReduceSum", "x", "r", choice)}
+	got, err := importModel(t, m, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := got.Graph.Verify(); err != nil {
+		t.Fatal(err)
+	}
+	m.Graph.Node[3].Input[0] = "y"
+	_, err = importModel(t, m, Options{})
+	typed(t, err, "is not computed before it")
+}
+
+// TestProducer imports a model whose producer is a paragraph.
+func TestProducer(t *testing.T) {
+	m := model("Neg")
+	m.ProducerName = proto.String("Cat")
+	m.ProducerVersion = proto.String("Git:\n\tcommit \x1b[1m 1\u00a0" + strings.Repeat("é", 300))
+	got, err := importModel(t, m, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "Cat Git: commit [1m 1 é"; !strings.HasPrefix(got.Producer, want) || len([]rune(got.Producer)) != 200 {
+		t.Errorf("producer is %q; want 200 characters that begin with %q", got.Producer, want)
+	}
+}

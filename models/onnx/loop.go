@@ -13,7 +13,10 @@ import (
 )
 
 // This file converts Loop. A loop whose number of iterations is known is unrolled, so each iteration can compute shapes
-// from its number. If that number is a size of the model, it becomes a loop of the program.
+// from its number. If that number is a size of the model, or a condition ends it, it becomes a loop of the program.
+
+// maxUnrolled is the number of iterations up to which a Loop is unrolled if its condition may end it before.
+const maxUnrolled = 64
 
 // loopOp converts Loop.
 func loopOp(n *node) []*value {
@@ -27,7 +30,7 @@ func loopOp(n *node) []*value {
 	if n.has(0) {
 		list, ok := n.in[0].list()
 		if ok && len(list) == 1 && list[0].den == 1 && (!list[0].num.IsStatic() || list[0].rows != nil) {
-			return n.openLoop(g, list[0], state)
+			return n.openLoop(g, list[0], n.in0(1), state)
 		}
 		if trip = n.oneInt(0); trip > maxNodes { // as exporters write loops that only a condition ends
 			trip = -1
@@ -54,6 +57,7 @@ func (n *node) unrolled(g *onnxpb.GraphProto, trip int, running *ir.Node, state 
 		if trip < 0 && i >= maxNodes {
 			n.fail("has not ended after %d iterations, the limit", maxNodes)
 		}
+		before := slices.Clone(state)
 		it := tensor.NewArray(dtype.I64)
 		it.Ints[0] = int64(i)
 		yes := tensor.NewArray(dtype.Bool)
@@ -91,8 +95,12 @@ func (n *node) unrolled(g *onnxpb.GraphProto, trip int, running *ir.Node, state 
 				break
 			}
 		} else {
+			if len(scanned) == 0 && (trip < 0 || trip-i > maxUnrolled) {
+				return n.whileLoop(g, i, trip, running, before)
+			}
 			if trip < 0 {
-				n.fail("has no largest number of iterations, and its condition is not known before it runs")
+				n.fail("has no largest number of iterations, and its condition is not known before it runs; then it can " +
+					"have values that it carries, but none that it stacks")
 			}
 			c := op.Reshape(n.b.at(out[0]), ir.Shape{})
 			if running != nil {
@@ -126,40 +134,19 @@ func (n *node) unrolled(g *onnxpb.GraphProto, trip int, running *ir.Node, state 
 //	                    last   = runs ? t : last
 //	                    before = runs ? after : before
 //	                    after  = f(last, before)
-func (n *node) openLoop(g *onnxpb.GraphProto, trip elem, state []*value) []*value {
+func (n *node) openLoop(g *onnxpb.GraphProto, trip elem, cond *value, state []*value) []*value {
 	_, most := n.b.g.Syms.Bounds(trip.num)
 	if most > op.MaxIterations {
 		n.fail("has up to %d iterations; allowed are %d", most, op.MaxIterations)
 	}
-	for i, v := range state {
-		if v == nil || v.bound != nil {
-			n.fail("input %d is missing, or its number of rows depends on the data; that is not supported in a Loop whose "+
-				"number of iterations is an open size", 2+i)
-		}
-	}
 	states := len(state)
-	body, captures := n.body(g, func(inner *ir.Graph) []*value {
-		it := op.Input(inner, "iteration", ir.TypeOf(dtype.I64))
-		yes := tensor.NewArray(dtype.Bool)
-		yes.Ints[0] = 1
-		in := []*value{{typ: it.Type, node: it}, made(yes)}
-		for k, v := range state {
-			in = append(in, one(op.Input(inner, fmt.Sprint("state", k), v.typ))...)
-		}
-		return in
-	})
-	for k, v := range state {
-		if t := body.Outputs[1+k].Node.Type; !t.Equal(v.typ) {
-			n.fail("value %d is %v before an iteration and %v after it; want the same type, because the number of "+
-				"iterations is not known", k, v.typ, t)
-		}
-	}
+	body, captures := n.loopBody(g, state)
 	// The operands: t, run, last, the number of iterations that ran, the states twice, the values that are stacked;
 	// then trip and the captures.
 	num := func(v float64) *ir.Node { return op.Const(n.b.g, v, ir.TypeOf(dtype.I64)) }
 	run := op.Const(n.b.g, 1, ir.TypeOf(dtype.Bool))
-	if c := n.in0(1); c != nil {
-		run = op.Reshape(n.b.at(c), ir.Shape{})
+	if cond != nil {
+		run = op.Reshape(n.b.at(cond), ir.Shape{})
 	}
 	operands := []*ir.Node{num(0), run, num(0), num(0)}
 	for range 2 {
@@ -190,7 +177,7 @@ func (n *node) openLoop(g *onnxpb.GraphProto, trip elem, state []*value) []*valu
 	for k, v := range state { // if nothing ran, the state is what it was
 		out = append(out, one(op.Where(op.Gt(ran, num(0)), result(4+states+k, false), n.b.at(v)))...)
 	}
-	ends := n.in0(1) != nil && !n.in[1].isKnown() || !isTrue(body.Outputs[0].Node)
+	ends := cond != nil && !cond.isKnown() || !isTrue(body.Outputs[0].Node)
 	for k := 4 + 2*states; k < carried; k++ {
 		rows := result(k, true)
 		if trip.rows == nil {
@@ -200,6 +187,83 @@ func (n *node) openLoop(g *onnxpb.GraphProto, trip elem, state []*value) []*valu
 			n.bind(len(out), 0, ran)
 		}
 		out = append(out, one(rows)...)
+	}
+	return out
+}
+
+// loopBody converts the graph of a Loop, which must keep the types of the state. Its inputs are the iteration, the
+// state and the captures.
+func (n *node) loopBody(g *onnxpb.GraphProto, state []*value) (body *ir.Graph, captures []*value) {
+	for i, v := range state {
+		if v == nil || v.bound != nil || v.tensors != nil {
+			n.fail("value %d is missing, a sequence, or the data decide how many rows of it are used", i)
+		}
+	}
+	body, captures = n.body(g, func(inner *ir.Graph) []*value {
+		it := op.Input(inner, "iteration", ir.TypeOf(dtype.I64))
+		yes := tensor.NewArray(dtype.Bool)
+		yes.Ints[0] = 1
+		in := []*value{{typ: it.Type, node: it}, made(yes)}
+		for k, v := range state {
+			x := op.Input(inner, fmt.Sprint("state", k), v.typ)
+			in = append(in, &value{typ: v.typ, node: x, narrow: v.narrow})
+		}
+		return in
+	})
+	for k, v := range state {
+		if t := body.Outputs[1+k].Node.Type; !t.Equal(v.typ) {
+			n.fail("value %d is %v before an iteration and %v after it; want the same type, because the number of "+
+				"iterations is not known", k, v.typ, t)
+		}
+	}
+	return body, captures
+}
+
+// whileLoop converts a Loop that its condition ends, from an iteration on that begins with that state. running says
+// whether that iteration runs; nil is true.
+func (n *node) whileLoop(g *onnxpb.GraphProto, first, trip int, running *ir.Node, state []*value) []*value {
+	body, captures := n.loopBody(g, state)
+	if running == nil {
+		running = op.Const(n.b.g, 1, ir.TypeOf(dtype.Bool))
+	}
+	operands := []*ir.Node{op.Const(n.b.g, float64(first), ir.TypeOf(dtype.I64)), running}
+	for _, v := range state {
+		operands = append(operands, n.b.at(v))
+	}
+	for _, v := range captures {
+		operands = append(operands, n.b.at(v))
+	}
+	graph := func(name string, f func(in []*ir.Node, g *ir.Graph)) *ir.Graph {
+		inner := ir.NewGraph(unique(n.b.graphs, name), body.Syms...)
+		err := inner.Build(func() {
+			in := make([]*ir.Node, len(operands))
+			for k, x := range operands {
+				in[k] = op.Input(inner, fmt.Sprint("x", k), x.Type)
+			}
+			f(in, inner)
+		})
+		if err != nil {
+			n.b.g.Fail(err)
+		}
+		return inner
+	}
+	cond := graph(body.Name+"_runs", func(in []*ir.Node, g *ir.Graph) { g.Return("y", op.Copy(in[1])) })
+	next := graph(body.Name+"_next", func(in []*ir.Node, g *ir.Graph) {
+		out := g.Inline(body, slices.Delete(slices.Clone(in), 1, 2), "")
+		results := []*ir.Node{op.Add(in[0], number(1, in[0])), op.Reshape(out[0], ir.Shape{})}
+		results = append(append(results, out[1:]...), in[2+len(state):]...)
+		for k, x := range results {
+			g.Return(fmt.Sprint("y", k), x)
+		}
+	})
+	if trip < 0 {
+		trip = op.MaxIterations
+	}
+	var out []*value
+	for k, v := range state {
+		a := hir.WhileAttrs{Cond: cond, Body: next, MaxIterations: max(trip-first, 1), Result: 2 + k}
+		x := hir.While(a, operands...)
+		out = append(out, &value{typ: x.Type, node: x, narrow: v.narrow})
 	}
 	return out
 }

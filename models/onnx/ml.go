@@ -6,7 +6,6 @@ import (
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
-	"github.com/rlx-go/rlx/core/tensor"
 )
 
 // This file has ops of ai.onnx.ml, as skl2onnx writes them for linear models and scalers. They compute in f32. Trees
@@ -49,14 +48,23 @@ var (
 		note: "the result is its input, a column for each class, and no list of maps"})
 )
 
-var _ = refuse("it is a support vector machine; allowed of ai.onnx.ml are linear models, scalers and what "+
-	"docs/onnx-ops.md lists", "ai.onnx.ml.SVMRegressor", "ai.onnx.ml.SVMClassifier")
-var _ = refuse("it works on text or maps", "ai.onnx.ml.CastMap", "ai.onnx.ml.CategoryMapper", "ai.onnx.ml.DictVectorizer",
-	"ai.onnx.ml.LabelEncoder")
+var _ = refuse("it works on text or maps", "ai.onnx.ml.CastMap", "ai.onnx.ml.CategoryMapper", "ai.onnx.ml.DictVectorizer")
 
-// numbers returns an attribute of floats as a constant of that shape.
+// numberList returns an attribute of numbers.
+func (n *node) numberList(name string) []float64 {
+	var out []float64
+	for _, v := range n.attr(name).GetFloats() {
+		out = append(out, float64(v))
+	}
+	for _, v := range n.attr(name).GetInts() {
+		out = append(out, float64(v))
+	}
+	return out
+}
+
+// numbers returns an attribute of numbers as a constant of that shape.
 func (n *node) numbers(name string, shape ...int) *ir.Node {
-	list := n.attr(name).GetFloats()
+	list := n.numberList(name)
 	rest := len(list)
 	for _, d := range shape {
 		if d < 1 || rest%d != 0 {
@@ -68,16 +76,14 @@ func (n *node) numbers(name string, shape ...int) *ir.Node {
 		n.fail("%s has %d numbers; want %d", name, len(list), shape)
 	}
 	a := arrayOf(dtype.F32, nil, shape...)
-	for i, v := range list {
-		a.Floats[i] = float64(v)
-	}
+	copy(a.Floats, list)
 	return n.b.at(made(a))
 }
 
 // perFeature returns an attribute with a number for each element of the last axis of x, or one for all.
 func (n *node) perFeature(name string, x *ir.Node) *ir.Node {
-	if list := n.attr(name).GetFloats(); len(list) == 1 {
-		return number(float64(list[0]), x)
+	if list := n.numberList(name); len(list) == 1 {
+		return number(list[0], x)
 	}
 	return n.numbers(name, n.features(x))
 }
@@ -113,18 +119,20 @@ func (n *node) transformed(y *ir.Node, how string) *ir.Node {
 		return op.Sigmoid(y)
 	case "SOFTMAX":
 		return op.Softmax(y, 1)
+	case "SOFTMAX_ZERO": // a score that is almost 0 is not a power
+		most := op.ReduceMax(y, true, 1)
+		zero := op.Le(op.Abs(y), number(1e-7, y))
+		e := op.Where(zero, op.Mul(y, op.Exp(op.Neg(most))), op.Exp(op.Sub(y, most)))
+		return op.Div(e, op.ReduceSum(e, true, 1))
 	}
-	n.fail("post_transform is %s; allowed are NONE, LOGISTIC and SOFTMAX", how)
+	n.fail("post_transform is %s; allowed are NONE, LOGISTIC, SOFTMAX and SOFTMAX_ZERO", how)
 	return nil
 }
 
 // linearClassifier returns the label and the scores of each row. A model of one score s has two classes. The second is
 // chosen where s is positive, and the first has the score 1-s, as in ONNX Runtime.
 func linearClassifier(n *node) []*value {
-	labels := n.attr("classlabels_ints").GetInts()
-	if len(labels) == 0 {
-		n.fail("has no labels that are integers (classlabels_ints); labels that are text are not supported")
-	}
+	labels := n.intLabels("classlabels_ints")
 	how := n.str("post_transform", "NONE")
 	outputs := max(len(n.attr("intercepts").GetFloats()), 1)
 	y := n.linear(outputs)
@@ -144,10 +152,8 @@ func linearClassifier(n *node) []*value {
 			scores = y
 		}
 	}
-	known := tensor.NewArray(dtype.I64, len(labels))
-	copy(known.Ints, labels)
-	best := op.Gather(n.b.at(made(known)), cast(op.ArgMax(y, 1, false), dtype.I32), 0)
-	return many(best, n.transformed(scores, how))
+	best := cast(op.ArgMax(y, 1, false), dtype.I32)
+	return many(n.labelled(labels, best), n.transformed(scores, how))
 }
 
 // normalizer divides each row by its largest element, or by its norm. A row of zeros stays.
@@ -171,8 +177,12 @@ func normalizer(n *node) []*value {
 // imputer replaces one value, or what is not a number, by numbers of the features.
 func imputer(n *node) []*value {
 	x := n.x(0)
+	if x.Type.DType == dtype.I64 {
+		missing := op.Eq(x, number(float64(n.int("replaced_value_int64", 0)), x))
+		return one(op.Where(missing, cast(n.perFeature("imputed_value_int64s", x), dtype.I64), x))
+	}
 	if x.Type.DType != dtype.F32 {
-		n.fail("input is of %v; allowed is f32", x.Type.DType)
+		n.fail("input is of %v; allowed are f32 and i64", x.Type.DType)
 	}
 	replaced := n.float("replaced_value_float", 0)
 	missing := op.Eq(x, number(replaced, x))

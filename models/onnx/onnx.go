@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/rlx-go/rlx/core/code"
 	"github.com/rlx-go/rlx/core/custom"
@@ -111,7 +112,7 @@ func imported(f *File, o Options, least map[string]int64) (model *Model, need *S
 	if o.Weights == nil {
 		m.weights = NewWeights()
 	}
-	m.Producer = strings.TrimSpace(f.proto.GetProducerName() + " " + f.proto.GetProducerVersion())
+	m.Producer = printable(f.proto.GetProducerName() + " " + f.proto.GetProducerVersion())
 	name := o.Method
 	if name == "" {
 		name = "main"
@@ -170,6 +171,15 @@ func canonical(domain string) string {
 		return ""
 	}
 	return domain
+}
+
+// printable returns text in one line of at most 200 characters, without those that do not print. CatBoost writes a
+// paragraph as its version.
+func printable(text string) string {
+	space := func(r rune) bool { return r == ' ' || !unicode.IsPrint(r) }
+	words := strings.FieldsFunc(strings.ToValidUTF8(text, ""), space)
+	line := []rune(strings.Join(words, " "))
+	return string(line[:min(len(line), 200)])
 }
 
 // functionKey names a function that the file defines.

@@ -22,12 +22,13 @@ func (w bitWeights) at(data []byte, count, row, i int) byte {
 	if w.bits == 8 {
 		return data[row*count+i]
 	}
-	return data[row*((count+1)/2)+i/2] >> (4 * (i % 2)) & 15
+	per := 8 / w.bits
+	return data[row*((count+per-1)/per)+i/per] >> (w.bits * (i % per)) & (1<<w.bits - 1)
 }
 
-// packedProduct returns the product of x in f32 and weights that stay in 4 or 8 bits. It returns nil if the weights are
-// not known, or x has another type. Numbers of 4 bits without zero points are stored as int4. Others are stored in 8
-// bits, with a zero point for each block if the node has zero points.
+// packedProduct returns the product of x in f32 and weights that stay in 4 or 8 bits; those of 2 bits become 8. It
+// returns nil if the weights are not known, or x has another type. Numbers of 4 bits without zero points are stored as
+// int4. Others are stored in 8 bits, with a zero point for each block if the node has zero points.
 func (n *node) packedProduct(x *ir.Node, w bitWeights) *ir.Node {
 	if x.Type.DType != dtype.F32 || x.Type.Rank() == 0 || n.typeOf(2).DType != dtype.F32 || !n.in[1].isKnown() ||
 		!n.in[2].isKnown() || n.has(3) && !n.in[3].isKnown() {

@@ -304,10 +304,7 @@ func treeRegressor(n *node) []*value {
 // it is the score s of the second. The first then has 1-s if no weight is negative, and the limit is 1/2, else -s, and
 // the limit is 0, as in ONNX Runtime.
 func treeClassifier(n *node) []*value {
-	labels := n.attr("classlabels_int64s").GetInts()
-	if len(labels) == 0 {
-		n.fail("has no labels that are integers (classlabels_int64s); labels that are text are not supported")
-	}
+	labels := n.intLabels("classlabels_int64s")
 	how := n.str("post_transform", "NONE")
 	given := slices.Compact(slices.Sorted(slices.Values(n.attr("class_ids").GetInts())))
 	y := n.treeScores("class", len(labels))
@@ -329,8 +326,6 @@ func treeClassifier(n *node) []*value {
 	} else {
 		y = n.base(y, len(labels))
 	}
-	known := tensor.NewArray(dtype.I64, len(labels))
-	copy(known.Ints, labels)
-	best := op.Gather(n.b.at(made(known)), cast(op.ArgMax(y, 1, false), dtype.I32), 0)
-	return many(best, n.transformed(y, how))
+	best := cast(op.ArgMax(y, 1, false), dtype.I32)
+	return many(n.labelled(labels, best), n.transformed(y, how))
 }
