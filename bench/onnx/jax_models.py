@@ -84,7 +84,7 @@ def rotary_attention(x):
 
 
 def loops(x):
-    """Loops and branches: a fixed number of steps, one that the data decide, and a choice of functions."""
+    """Loops and branches: a fixed number of steps, one whose number depends on the data, and a choice of functions."""
     a = jax.lax.fori_loop(0, 5, lambda i, v: v * 0.5 + i, x)
     b = jax.lax.while_loop(lambda v: jnp.abs(v).sum() > 1, lambda v: v * 0.6, x)
     c = jax.lax.cond(x.sum() > 0, lambda v: v * 2, lambda v: v - 1, x)

@@ -43,7 +43,7 @@ def spectrogram(p, x):
 
 
 class Gate(nn.Module):
-    """A branch that the data decides."""
+    """A branch that depends on the data."""
 
     def __init__(self):
         super().__init__()

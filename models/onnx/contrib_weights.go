@@ -175,7 +175,7 @@ var _ = refuse("it is in a layout of ONNX Runtime's own; save the model at level
 	"com.microsoft.nchwc.ReorderOutput", "com.microsoft.nchwc.Upsample")
 var _ = refuse("it generates text in a loop; compile the decoder that is in it", "com.microsoft.BeamSearch",
 	"com.microsoft.GreedySearch", "com.microsoft.Sampling", "com.microsoft.WhisperBeamSearch")
-var _ = refuse("it works on rows without padding, whose number the data decide; export the model without packing",
+var _ = refuse("it works on rows without padding, whose number depends on the data; export the model without packing",
 	"com.microsoft.PackedAttention", "com.microsoft.PackedMultiHeadAttention", "com.microsoft.RemovePadding",
 	"com.microsoft.RestorePadding", "com.microsoft.PagedAttention")
 var _ = refuse("it works on text", "com.microsoft.Tokenizer")

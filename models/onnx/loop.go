@@ -196,7 +196,8 @@ func (n *node) openLoop(g *onnxpb.GraphProto, trip elem, cond *value, state []*v
 func (n *node) loopBody(g *onnxpb.GraphProto, state []*value) (body *ir.Graph, captures []*value) {
 	for i, v := range state {
 		if v == nil || v.bound != nil || v.tensors != nil {
-			n.fail("value %d is missing, a sequence, or the data decide how many rows of it are used", i)
+			n.fail("value %d is missing, a sequence, or has a number of rows that depends on the data; that is not supported "+
+				"in a Loop whose number of iterations is not known", i)
 		}
 	}
 	body, captures = n.body(g, func(inner *ir.Graph) []*value {
