@@ -132,7 +132,7 @@ test-quick:
 conformance: test-deps
 	RLX_CONFORMANCE=all $(GO) test -count=1 -timeout 60m -run '^(TestConformance|TestThreads|TestReference|TestOneOp|TestFlushing|TestLegalizeTypes|TestReturned|TestLoopRandom|TestSkipRandom|TestNaNBits)$$' ./core/devicetest ./core/compile ./core/pass ./plugins/cpu/backend
 	RLX_CONFORMANCE=all $(GO) test -count=1 -timeout 60m -run '^TestMemory$$' ./core/op
-	RLX_CONFORMANCE=all $(GO) test -count=1 -timeout 60m -run '^TestPaths$$' ./cmd/rlxc ./cmd/rlxrun
+	RLX_CONFORMANCE=all $(GO) test -count=1 -timeout 60m -run '^(TestPaths|TestBlocked)$$' ./cmd/rlxc ./cmd/rlxrun
 	RLX_CONFORMANCE=all $(GO) test -count=1 -timeout 60m -run '^TestConformance$$' ./sdk/python
 	RLX_CONFORMANCE=all $(GO) test -count=1 -timeout 60m -run '^(TestOutside|TestFlush)$$' ./sdk/backend ./plugins/metal/shim
 ifneq ($(HAVE_CC),)

@@ -74,15 +74,13 @@ func stopsAnywhere(t *testing.T, methods []*ir.Graph, leftOut int) {
 func TestNative(t *testing.T) {
 	g := ir.NewGraph("f")
 	in := func(name string, shape ...int64) *ir.Node { return op.Input(g, name, ir.TypeOf(dtype.F32, shape...)) }
-	pages := op.Input(g, "pages", ir.TypeOf(dtype.I32, 2, 3))
-	k := in("k", 5, 4, 8)
-	g.Return("y", op.Attention(in("q", 2, 1, 8), k, k, op.AttentionOperands{Pages: pages},
-		op.AttentionAttrs{Heads: 1, Layout: op.BSE}))
+	g.Return("y", op.GridSample(in("x", 1, 2, 3, 3), in("grid", 1, 2, 2, 2),
+		op.GridSampleAttrs{Mode: op.ResizeLinear, Padding: op.GridZeros}))
 	o := compile.Options{Targets: compile.Defaults(), LeaveOut: true,
 		Layout: func([]compile.Weight) (int64, error) { return 0, nil }}
 	for _, native := range []bool{false, true} {
 		if native {
-			o.Native = func(n *ir.Node) bool { return n.Is(op.AttentionDef) }
+			o.Native = func(n *ir.Node) bool { return n.Is(op.GridSampleDef) }
 		}
 		r, err := compile.Compile(t.Context(), []*ir.Graph{g}, o)
 		if err != nil || (len(r.LeftOut) == 1 && r.LeftOut[0].Target == "wgpu") != native {

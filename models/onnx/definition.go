@@ -146,8 +146,8 @@ type rankRange struct {
 var rankRanges = map[string][]rankRange{}
 
 // ranks declares the ranks that the inputs of ops may have. For each input it has a rank, a range such as 2-4, the
-// least rank such as 2+, "one" for a number (rank 0, or 1 with one element), or * for any rank. Inputs after the last
-// one may have any rank.
+// least rank such as 2+, "one" for a number (rank 0, or 1 with one element), or * for any rank. It holds for all inputs
+// that a variadic one stands for. Inputs after the last one may have any rank.
 func ranks(list string, names ...string) struct{} {
 	var out []rankRange
 	for _, s := range strings.Fields(list) {
@@ -201,17 +201,18 @@ func (n *node) check() {
 	n.checkCount(d)
 	at := rankRanges[functionKey(n.p.GetDomain(), n.p.GetOpType())]
 	for i, v := range n.in {
-		p := d.inputs[min(i, len(d.inputs)-1)]
+		k := min(i, len(d.inputs)-1) // the last one may be variadic
+		p := d.inputs[k]
 		if v == nil {
 			continue
 		}
 		if p.types != nil && !slices.Contains(p.types, v.typ.DType) {
 			n.fail("input %d (%s) has elements of %v; allowed are %s", i, p.name, v.typ.DType, oneOf(p.types))
 		}
-		if i >= len(at) {
+		if k >= len(at) {
 			continue
 		}
-		r, rank := at[i], v.typ.Rank()
+		r, rank := at[k], v.typ.Rank()
 		if rank < r.least || r.most >= 0 && rank > r.most || r.single && v.numel() != 1 && v.numel() >= 0 {
 			n.fail("input %d (%s) is %v; want %v", i, p.name, v.typ, r)
 		}
