@@ -2,6 +2,7 @@ package backend
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/rlx-go/rlx/core/device"
@@ -106,17 +107,17 @@ func (x *executable) Run(ctx context.Context, r device.Run) (device.Stats, error
 
 // trial finds out whether one thread alone is faster than all, which depends on the time that a cache line takes from
 // one core to another and on what else the processors do. It lets a few runs of the same sizes have one thread and a
-// few have all, and compares the shortest of each. The results of runs do not depend on it.
+// few have all, and compares their medians. The results of runs do not depend on it.
 type trial struct {
 	on    bool
-	alone bool // the choice to begin with
-	runs  int  // since it began
-	best  [2]time.Duration
+	alone bool                            // the choice to begin with
+	runs  int                             // since it began
+	times [2][trialRuns - 1]time.Duration // of the choice to begin with, and of the other one
 }
 
 const (
 	trialWarm  = 32      // runs before it, which pack weights, touch memory and fill caches
-	trialRuns  = 5       // runs with each choice, of which the first is not counted: threads may sleep
+	trialRuns  = 8       // runs with each choice, of which the first is not counted: threads may sleep
 	trialAgain = 1 << 12 // runs after which it is repeated
 )
 
@@ -128,18 +129,22 @@ func (t *trial) next() bool {
 	case k < 2*trialRuns:
 		return !t.alone
 	}
-	return t.alone != (t.best[1] < t.best[0]-t.best[0]/16)
+	first, other := median(t.times[0]), median(t.times[1])
+	return t.alone != (other < first-first/16)
 }
 
 // ran records the time of a run with the choice of next.
 func (t *trial) ran(d time.Duration) {
 	k := t.runs - trialWarm
-	if k >= 0 && k < 2*trialRuns {
-		if best := &t.best[k/trialRuns]; k%trialRuns == 1 || d < *best && k%trialRuns > 1 {
-			*best = d
-		}
+	if k >= 0 && k < 2*trialRuns && k%trialRuns > 0 {
+		t.times[k/trialRuns][k%trialRuns-1] = d
 	}
 	if t.runs++; t.runs == trialAgain {
 		t.alone, t.runs = t.next(), trialWarm
 	}
+}
+
+func median(times [trialRuns - 1]time.Duration) time.Duration {
+	slices.Sort(times[:])
+	return times[len(times)/2]
 }
