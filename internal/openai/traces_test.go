@@ -74,7 +74,8 @@ func testTraces(t *testing.T, model string) {
 		shared += len(s.Links)
 	}
 	together := model != chatModel()
-	if len(steps) < 5 || together && len(steps) > 10 || shared > 0 && !together {
+	// the run of a prompt gives the first token, and the two texts may share all steps for the other four
+	if len(steps) < 4 || together && len(steps) > 10 || shared > 0 && !together {
 		t.Errorf("%d steps with %d links", len(steps), shared)
 	}
 	var line struct {
