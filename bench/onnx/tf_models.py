@@ -9,10 +9,11 @@ import os, re, sys, warnings
 
 os.environ.update(TF_CPP_MIN_LOG_LEVEL="3", CUDA_VISIBLE_DEVICES="", TF_ENABLE_ONEDNN_OPTS="0")
 warnings.filterwarnings("ignore")
-import numpy as np, onnx, onnxruntime as ort
-from onnx import numpy_helper
+import numpy as np
 import tensorflow as tf
 import tf2onnx
+
+from folders import export_each
 
 I = tf.image
 F, N = (2, 6, 7, 3), None
@@ -236,28 +237,11 @@ def export(name, path):
 
 
 def main(out, pattern=""):
-    for name in M:
-        if not re.search(pattern, name):
-            continue
-        d = os.path.join(out, "tf_" + name)
-        os.makedirs(d, exist_ok=True)
-        path = os.path.join(d, "model.onnx")
-        try:
-            feeds = export(name, path)
-            s = ort.InferenceSession(path, providers=["CPUExecutionProvider"])
-            for k, feed in enumerate(feeds):
-                to = os.path.join(d, f"size{k}") if k else d
-                os.makedirs(to, exist_ok=True)
-                for i, (n, v) in enumerate(feed.items()):
-                    onnx.save_tensor(numpy_helper.from_array(v, n), os.path.join(to, f"input_{i}.pb"))
-                for i, v in enumerate(s.run(None, feed)):
-                    onnx.save_tensor(numpy_helper.from_array(v), os.path.join(to, f"output_{i}.pb"))
-            open(os.path.join(d, "tolerance"), "w").write("largest 1e-4")
-            print("ok", name, flush=True)
-        except Exception as e:
-            if os.path.exists(path):
-                os.remove(path)
-            print("FAIL", name, type(e).__name__, str(e)[:200].replace("\n", " "), flush=True)
+    def each(name, path):
+        feeds = export(name.removeprefix("tf_"), path)
+        return lambda _: feeds
+
+    export_each(out, ["tf_" + name for name in M if re.search(pattern, name)], each)
 
 
 if __name__ == "__main__":

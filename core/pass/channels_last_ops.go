@@ -265,8 +265,7 @@ func (b *turnedGraph) turn(n *ir.Node, k int) *ir.Node {
 		return op.Expand(b.last(x, k), shape)
 	case n.Is(op.BatchNormDef):
 		in := n.MapIn(b.lookup)
-		eps := op.Const(b.out, n.Attrs.(op.BatchNormAttrs).Eps, ir.Type{DType: n.Type.DType})
-		scale := op.Mul(in[1], op.Rsqrt(op.Add(in[4], eps)))
+		scale := batchNormScale(n, in)
 		return op.Add(op.Mul(op.Sub(b.last(x, k), in[3]), scale), in[2])
 	case n.Is(op.GroupNormDef):
 		return b.wholeNorm(n, b.last(x, k))

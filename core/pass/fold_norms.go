@@ -49,13 +49,19 @@ func foldBatchNorm(c *rw.Context) *ir.Node {
 	if n.Type.Rank() != 2 || last < 1 || product.In[1].Type.Rank() != 2 || product.Type.Shape[last] != channels {
 		return nil
 	}
-	gamma, beta, mean, variance := c.Map(n.In[1]), c.Map(n.In[2]), c.Map(n.In[3]), c.Map(n.In[4])
-	eps := op.Const(c.Out, n.Attrs.(op.BatchNormAttrs).Eps, ir.TypeOf(dtype.F32))
-	scale := op.Mul(gamma, op.Rsqrt(op.Add(variance, eps)))
+	in := n.MapIn(c.Map)
+	scale := batchNormScale(n, in)
 	attrs, factor := product.Attrs.(op.MatMulAttrs), scale
 	if attrs.TransB {
 		factor = op.Reshape(scale, ir.Shape{channels, ir.Static(1)})
 	}
 	y := op.MatMul(c.Map(product.In[0]), op.Mul(c.Map(product.In[1]), factor), attrs)
-	return reshaped(op.Add(y, op.Sub(beta, op.Mul(mean, scale))), n.Type.Shape)
+	return reshaped(op.Add(y, op.Sub(in[2], op.Mul(in[3], scale))), n.Type.Shape)
+}
+
+// batchNormScale returns gamma / sqrt(variance + eps) of a batch norm with the operands in.
+func batchNormScale(n *ir.Node, in []*ir.Node) *ir.Node {
+	gamma, variance := in[1], in[4]
+	eps := op.Const(gamma.Graph, n.Attrs.(op.BatchNormAttrs).Eps, ir.Type{DType: n.Type.DType})
+	return op.Mul(gamma, op.Rsqrt(op.Add(variance, eps)))
 }

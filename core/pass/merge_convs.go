@@ -246,9 +246,8 @@ func (k *mergedKernel) of(n *ir.Node) (w, bias *ir.Node) {
 	case n == k.x:
 		return k.grown(k.ones(), k.kernel.image()), nil
 	case n.Is(op.BatchNormDef):
-		eps := op.Const(k.out, n.Attrs.(op.BatchNormAttrs).Eps, ir.Type{DType: n.Type.DType})
 		in := n.MapIn(k.lookup)
-		scale := op.Mul(in[1], op.Rsqrt(op.Add(in[4], eps)))
+		scale := batchNormScale(n, in)
 		w, bias = k.scaled(n.In[0], scale)
 		return w, sumOf(bias, op.Sub(in[2], op.Mul(in[3], scale)))
 	case x == nil && n.Is(op.AddDef, op.SubDef):
