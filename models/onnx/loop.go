@@ -234,22 +234,8 @@ func (n *node) whileLoop(g *onnxpb.GraphProto, first, trip int, running *ir.Node
 	for _, v := range captures {
 		operands = append(operands, n.b.at(v))
 	}
-	graph := func(name string, f func(in []*ir.Node, g *ir.Graph)) *ir.Graph {
-		inner := ir.NewGraph(unique(n.b.graphs, name), body.Syms...)
-		err := inner.Build(func() {
-			in := make([]*ir.Node, len(operands))
-			for k, x := range operands {
-				in[k] = op.Input(inner, fmt.Sprint("x", k), x.Type)
-			}
-			f(in, inner)
-		})
-		if err != nil {
-			n.b.g.Fail(err)
-		}
-		return inner
-	}
-	cond := graph(body.Name+"_runs", func(in []*ir.Node, g *ir.Graph) { g.Return("y", op.Copy(in[1])) })
-	next := graph(body.Name+"_next", func(in []*ir.Node, g *ir.Graph) {
+	cond := n.graphOf(body.Name+"_runs", operands, func(in []*ir.Node, g *ir.Graph) { g.Return("y", op.Copy(in[1])) })
+	next := n.graphOf(body.Name+"_next", operands, func(in []*ir.Node, g *ir.Graph) {
 		out := g.Inline(body, slices.Delete(slices.Clone(in), 1, 2), "")
 		results := []*ir.Node{op.Add(in[0], number(1, in[0])), op.Reshape(out[0], ir.Shape{})}
 		results = append(append(results, out[1:]...), in[2+len(state):]...)
@@ -267,6 +253,22 @@ func (n *node) whileLoop(g *onnxpb.GraphProto, first, trip int, running *ir.Node
 		out = append(out, &value{typ: x.Type, node: x, narrow: v.narrow})
 	}
 	return out
+}
+
+// graphOf returns a graph that f makes, with an input for each operand.
+func (n *node) graphOf(name string, operands []*ir.Node, f func(in []*ir.Node, g *ir.Graph)) *ir.Graph {
+	g := ir.NewGraph(unique(n.b.graphs, name), n.b.g.Syms...)
+	err := g.Build(func() {
+		in := make([]*ir.Node, len(operands))
+		for k, x := range operands {
+			in[k] = op.Input(g, fmt.Sprint("x", k), x.Type)
+		}
+		f(in, g)
+	})
+	if err != nil {
+		n.b.g.Fail(err)
+	}
+	return g
 }
 
 // isTrue reports whether a node is the constant true.

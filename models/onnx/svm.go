@@ -244,22 +244,8 @@ func (n *node) svmProbabilities(s *ir.Node, classes int) *ir.Node {
 func (n *node) improved(p, q *ir.Node) *ir.Node {
 	changes := op.Const(n.b.g, 1, ir.Type{DType: dtype.Bool, Shape: p.Type.Shape[:1]})
 	in := []*ir.Node{p, changes, q}
-	graph := func(name string, f func(in []*ir.Node, g *ir.Graph)) *ir.Graph {
-		g := ir.NewGraph(unique(n.b.graphs, name), n.b.g.Syms...)
-		err := g.Build(func() {
-			var inner []*ir.Node
-			for _, x := range in {
-				inner = append(inner, op.Input(g, "x"+string(rune('a'+len(inner))), x.Type))
-			}
-			f(inner, g)
-		})
-		if err != nil {
-			n.b.g.Fail(err)
-		}
-		return g
-	}
-	cond := graph("svm_changes", func(in []*ir.Node, g *ir.Graph) { g.Return("y", op.Any(in[1], false, 0)) })
-	body := graph("svm_step", func(in []*ir.Node, g *ir.Graph) {
+	cond := n.graphOf("svm_changes", in, func(in []*ir.Node, g *ir.Graph) { g.Return("y", op.Any(in[1], false, 0)) })
+	body := n.graphOf("svm_step", in, func(in []*ir.Node, g *ir.Graph) {
 		next, changes := svmStep(in[0], in[2])
 		changes = op.And(changes, in[1])
 		g.Return("p", op.Where(op.Reshape(changes, ir.Shape{p.Type.Shape[0], ir.Static(1)}), next, in[0]))
