@@ -188,21 +188,13 @@ func (c *candidate) reason(all []*candidate) string {
 		case o.why != "":
 			parts = append(parts, o.Name+" "+o.why)
 		case o.ms > 0 && c.ms > 0:
-			parts = append(parts, fmt.Sprintf("rlxrun bench measured %s, and %s on %s", milliseconds(c.ms),
-				milliseconds(o.ms), o.Name))
+			parts = append(parts, fmt.Sprintf("rlxrun bench measured %s ms, and %s ms on %s", cli.Digits(c.ms),
+				cli.Digits(o.ms), o.Name))
 		default:
 			parts = append(parts, o.Name+" was not compared: rlxrun bench measures and remembers")
 		}
 	}
 	return strings.Join(parts, "; ")
-}
-
-// milliseconds formats a time with three digits, or with all before the point if there are more.
-func milliseconds(ms float64) string {
-	if ms >= 1000 {
-		return fmt.Sprintf("%.0f ms", ms)
-	}
-	return fmt.Sprintf("%.3g ms", ms)
 }
 
 func unusable(all []*candidate) string {

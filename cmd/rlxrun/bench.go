@@ -281,13 +281,13 @@ func (m *measured) print(env *cli.Env) error {
 		most = "at most "
 	}
 	rows := m.table(sizes,
-		[]string{"first run", fmt.Sprintf("%.2f ms, %.2f times the median", m.FirstMS, m.FirstMS/m.MedianMS)},
+		[]string{"first run", fmt.Sprintf("%s ms, %s times the median", cli.Digits(m.FirstMS), cli.Digits(m.FirstMS/m.MedianMS))},
 		[]string{
 			"run", fmt.Sprintf(
-				"%.2f ms median of %d after %d to warm up, %.2f to %.2f; host's clock, from the call to readable outputs",
-				m.MedianMS, len(m.RunsMS), m.Warmup, m.MinMS, m.MaxMS)},
+				"%s ms median of %d after %d to warm up, %s to %s; host's clock, from the call to readable outputs",
+				cli.Digits(m.MedianMS), len(m.RunsMS), m.Warmup, cli.Digits(m.MinMS), cli.Digits(m.MaxMS))},
 		[]string{"percentiles", m.percentiles.String()},
-		[]string{"arithmetic", fmt.Sprintf("%s%.3f GFLOP, %.1f GFLOP/s", most, float64(m.FLOPs)/1e9, m.GFLOPS)},
+		[]string{"arithmetic", fmt.Sprintf("%s%s GFLOP, %s GFLOP/s", most, cli.Digits(float64(m.FLOPs)/1e9), cli.Digits(m.GFLOPS))},
 	)
 	if m.DeviceMemory > 0 {
 		rows = append(rows, []string{"device memory", cli.Size(m.DeviceMemory)})

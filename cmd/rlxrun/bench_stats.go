@@ -141,7 +141,8 @@ func percentilesOf(times []float64) percentiles {
 }
 
 func (p percentiles) String() string {
-	return fmt.Sprintf("50 %% of runs within %.2f ms, 90 %% %.2f, 95 %% %.2f, 99 %% %.2f", p.P50, p.P90, p.P95, p.P99)
+	return fmt.Sprintf("50 %% of runs within %s ms, 90 %% %s, 95 %% %s, 99 %% %s", cli.Digits(p.P50), cli.Digits(p.P90),
+		cli.Digits(p.P95), cli.Digits(p.P99))
 }
 
 // A verdict compares two measurements.

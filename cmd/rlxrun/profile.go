@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/rlx-go/rlx/internal/cli"
 )
 
 // profileRow is the total time of one kind of op in one method.
@@ -60,9 +62,9 @@ func profileTable(rows []profileRow) [][]string {
 	out := [][]string{{"METHOD", "OP", "COUNT", "MS", "CLOCK", "SHARE", "GFLOP/s", "GB/s"}}
 	for _, r := range rows {
 		out = append(
-			out, []string{r.Method, r.Op, fmt.Sprint(r.Count), fmt.Sprintf("%.2f", r.MS), r.Clock,
+			out, []string{r.Method, r.Op, fmt.Sprint(r.Count), cli.Digits(r.MS), r.Clock,
 				fmt.Sprintf("%.1f %%", 100*r.Share),
-				fmt.Sprintf("%.1f", r.GFLOPS), fmt.Sprintf("%.1f", r.GBPS)})
+				cli.Digits(r.GFLOPS), cli.Digits(r.GBPS)})
 	}
 	return out
 }

@@ -386,5 +386,5 @@ func (s *session) closeAll() {
 	s.model.Close()
 }
 
-// ms returns a duration in milliseconds, rounded to microseconds.
-func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1e3 }
+// ms returns a duration in milliseconds.
+func ms(d time.Duration) float64 { return float64(d) / 1e6 }

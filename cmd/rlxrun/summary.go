@@ -75,8 +75,9 @@ func (c *crossingSummary) String() string {
 	if c == nil {
 		return ""
 	}
-	return fmt.Sprintf("; %s between backends copied %s (%s); %.2f ms outside the backends",
-		cli.Count(c.Switches, "switch", "switches"), cli.Count(c.Values, "value", "values"), cli.Size(c.Bytes), c.MS)
+	return fmt.Sprintf("; %s between backends copied %s (%s); %s ms outside the backends",
+		cli.Count(c.Switches, "switch", "switches"), cli.Count(c.Values, "value", "values"), cli.Size(c.Bytes),
+		cli.Digits(c.MS))
 }
 
 type outputSummary struct {

@@ -2,6 +2,8 @@ package cli
 
 import (
 	"fmt"
+	"math"
+	"strconv"
 
 	"github.com/rlx-go/rlx/internal/units"
 )
@@ -15,4 +17,14 @@ func Count[N ~int | ~int64](n N, one, many string) string {
 		many = one
 	}
 	return fmt.Sprintf("%d %s", n, many)
+}
+
+// Digits formats a number with four digits, or with all before the point if there are more:
+// 0.008123, 26.20, 1234, 56789.
+func Digits(v float64) string {
+	if v == 0 || math.IsNaN(v) || math.IsInf(v, 0) {
+		return fmt.Sprint(v)
+	}
+	decimals := 3 - int(math.Floor(math.Log10(math.Abs(v))))
+	return strconv.FormatFloat(v, 'f', max(0, decimals), 64)
 }
