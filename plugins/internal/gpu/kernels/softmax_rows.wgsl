@@ -77,7 +77,7 @@ fn origin(key: i32) -> f32 {
 }
 {{- end}}
 
-{{/* The beginning of a loop over a part of a row. An iteration reads eight units and moves the origin of the sum. */ -}}
+{{/* The beginning of a loop over a part of a row. Each iteration reads eight units and moves the sum's origin. */ -}}
 {{define "read"}}
   for (var k = start + lane; k < end; k = k + {{mul 8 .C.Lanes}}u) {
 {{- range seq 8}}
@@ -102,8 +102,8 @@ fn origin(key: i32) -> f32 {
 }
 {{- end}}
 
-{{/* The beginning of a shader that reads rows again. It reads a piece of a row and combines the statistics of the parts of
-the row. */ -}}
+{{/* The beginning of a shader that reads rows again. It reads a piece of a row and combines the statistics of the row's
+parts. */ -}}
 {{define "piece"}}
 @compute @workgroup_size({{.C.Lanes}})
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
