@@ -31,12 +31,12 @@
 #   make release-same           builds it twice, in two folders: all files must have the same bytes
 #   make test-packages          what release-dry made, installed: deb, rpm, image; needs root and Debian
 #   make features               what users expect of the commands, a row each, in half a minute: docs/features.md
-#   make bench                  speed, beside the machine's peak: docs/performance.md
+#   make bench                  speed, as a share of the machine's peak: docs/performance.md
 #   make figures                what docs/measurements.md states
 #   make bench-gemm             matrix products as a share of the machine's peak, in under a minute
-#   make bench-ops              every op beside PyTorch: docs/ops-speed.md; ARGS="--only softmax,gelu", PYTHON=
-#   make bench-train            a step of training beside PyTorch: bench/train; ARGS="--layers 2", PYTHON=
-#   make bench-ops-gpu          ops on large operands on the GPU beside PyTorch on CUDA; PYTHON=
+#   make bench-ops              every op compared with PyTorch: docs/ops-speed.md; ARGS="--only softmax,gelu", PYTHON=
+#   make bench-train            a training step compared with PyTorch: bench/train; ARGS="--layers 2", PYTHON=
+#   make bench-ops-gpu          ops on large operands on the GPU, compared with PyTorch on CUDA; PYTHON=
 #   make fuzz                   every fuzz target for FUZZTIME each
 #   make faults                 system calls fail, disks are full, inputs change: half an hour; FAULTS=read for a class
 
@@ -304,7 +304,7 @@ onnx-tests: build
 	$(GO) build -o bin/onnx ./bench/onnx
 	bin/onnx out/onnx-nodes
 
-# Exported models beside ONNX Runtime; DIR is what bench/onnx/models.py wrote.
+# Exported models compared with ONNX Runtime; DIR is what bench/onnx/models.py wrote.
 DIR ?= out/onnx-models
 bench-onnx: build
 	$(GO) build -o bin/onnx ./bench/onnx

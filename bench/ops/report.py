@@ -83,13 +83,13 @@ def overview(rows):
 
 def page(rows, peaks, missing, what, torch):
     lines = ["# Speed of single ops", "",
-             "Made by `make bench-ops`; do not edit. bench/ops/README.md explains how it measures.", "",
-             "The time of PyTorch, or of another peer where a row says so, over ours. An op with several rows below "
-             "counts by\nthe geometric mean of their ratios.", "", *overview(rows), "", summary(rows), "",
+             "`make bench-ops` made this page; do not edit it. bench/ops/README.md explains how it measures.", "",
+             "A ratio is the time of PyTorch, or of another peer where a row says so, divided by the time of RLX. The ratio "
+             "of an op\nis the geometric mean of the ratios of its rows.", "", *overview(rows), "", summary(rows), "",
              "%s, %s, %s; %.0f GB/s copied (read and written), %.0f GFLOP/s of f32 multiply-adds; PyTorch %s, eager; %s." % (
                  peaks["processor"], "one thread" if peaks["threads"] == 1 else "%d threads" % peaks["threads"],
                  peaks["features"], peaks["copy_gb_per_s"], peaks["fma_gflop_per_s"], torch, what),
-             "A ratio is the peer's time divided by ours; above 1, RLX is faster. *Share of the machine* is the larger of two: bytes moved, as a share of the\ncopy bandwidth, or arithmetic, as a share of the multiply-add peak.",
+             "Above a ratio of 1, RLX is faster. *Share of the machine* is the larger of two: bytes moved, as a share of the\ncopy bandwidth, or arithmetic, as a share of the multiply-add peak.",
              "",
              "| op | operands | ours | peer | ratio | share of the machine | |", "|---|---|---|---|---|---|---|"]
     for r in rows:

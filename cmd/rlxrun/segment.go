@@ -315,7 +315,7 @@ func segmentOffers(m *rlx.Model, mask string) []offer {
 	return out
 }
 
-// furtherOutputs lists what the methods of the task give besides what every model with it does.
+// furtherOutputs lists the outputs of the task's methods that not every model with this task has.
 func furtherOutputs(m *rlx.Model, s *task.Segment) []string {
 	out := slices.Clone(s.Features)
 	if method, err := m.Method(s.PromptMethod); err == nil {

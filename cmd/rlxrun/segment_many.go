@@ -108,7 +108,7 @@ func (j *manyJob) prepare(s *session, sinks []sink) error {
 	return nil
 }
 
-// share is what an image counts in the progress bar, so that it moves within an image, too.
+// share is the number of units of an image in the progress bar, so that the bar also moves within an image.
 const share = 1000
 
 // run processes the images one after another. If there is only one image, an error with it ends the run. Of many, it is

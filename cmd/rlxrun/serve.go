@@ -187,8 +187,8 @@ func (s *session) serveUntil(ctx context.Context, f *serveFlags, listener net.Li
 	return err
 }
 
-// letIn lets other machines use a page, and returns its address for them: if it listens on all addresses, by the name
-// of this machine.
+// letIn lets other machines use a page, and returns its address for them. If it listens on all addresses, the address
+// has the name of this machine.
 func (s *session) letIn(listen string, at net.Addr, p page) net.Addr {
 	var names []string
 	host, _, _ := net.SplitHostPort(listen)

@@ -146,7 +146,7 @@ func parallel(a, b [3]float64) bool {
 	return dot(x, x) <= 1e-8*dot(a, a)*dot(b, b)
 }
 
-// turned returns the camera after it has gone around its target by an angle, about the direction up.
+// turned returns the camera, rotated by an angle around its target, about the direction up.
 func (c camera) turned(angle float64) camera {
 	n := math.Sqrt(dot(c.up, c.up))
 	axis := [3]float64{c.up[0] / n, c.up[1] / n, c.up[2] / n}
@@ -158,7 +158,7 @@ func (c camera) turned(angle float64) camera {
 	return c
 }
 
-// meta returns the input of the model. Its image has up at the bottom, so that the direction is reversed.
+// meta returns the input of the model. The up vector is negated, because it points to the bottom of the model's image.
 func (c camera) meta() rlx.Tensor {
 	m := make([]float32, 23)
 	for i := range 3 {

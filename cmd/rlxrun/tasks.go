@@ -127,8 +127,8 @@ func (f *imageFlag) given() []string {
 	return []string{"--image"}
 }
 
-// useOf returns the kind of task that the model declares. ok is false if it declares no task. If a model takes clicks
-// beside texts, flags for clicks choose between them.
+// useOf returns the kind of task that the model declares. ok is false if it declares no task. If a model takes both
+// texts and clicks, flags for clicks select the task for clicks.
 func useOf(uses []taskUse, m *rlx.Model) (u taskUse, ok bool) {
 	kind := m.Facts().Task
 	if f := segmentUse(uses); kind == task.KindConcepts && task.Clicks(m.Task()) != nil && len(f.clicks()) > 0 {

@@ -163,8 +163,8 @@ func (f *verifyReceiptFlags) verify(ctx context.Context, env *cli.Env, path stri
 	return err
 }
 
-// locateFiles returns where the files of a receipt are: the artifact first, then the inputs. A file that is given under
-// another name than it had gets a link of the old name in dir, because results may contain it.
+// locateFiles returns where the files of a receipt are: the artifact first, then the inputs. If a file now has another
+// name, dir gets a link to it with the old name, because results may contain that name.
 func locateFiles(ctx context.Context, r *receipt.Receipt, given []string, dir string) (found []string, err error) {
 	have := map[string]string{} // by digest
 	used := map[string]bool{}

@@ -15,8 +15,8 @@ import (
 	"github.com/rlx-go/rlx/text"
 )
 
-// replaceWeights gives the session the weights of the files of --weights, of which a later one wins, and of the adapter
-// of --lora.
+// replaceWeights replaces weights of the session by those of the files of --weights and of the adapter of --lora. A
+// later file overrides an earlier one.
 func (s *session) replaceWeights(ctx context.Context, files []string, lora string) error {
 	if len(files) == 0 && lora == "" {
 		return nil

@@ -42,9 +42,9 @@ const (
 // Exponent is sqrt(4.5*log2(e)): alpha = opacity * exp(-4.5*r^2) = opacity * 2^-(Exponent*r)^2 at the distance r.
 var Exponent = math.Sqrt(4.5 * math.Log2E)
 
-// Frame has what the gradient needs beside a form: the ray d = D + DX*dx + DY*dy in the splat's coordinates, with
-// |D| = 1, and the vectors E and F of which u and v are the coordinates. The point of the ray closest to the centre is
-// d x (u*E + v*F) / (Exponent*den).
+// Frame has what the gradient needs in addition to a form: the ray d = D + DX*dx + DY*dy in the splat's coordinates,
+// with |D| = 1, and the vectors E and F of which u and v are the coordinates. The point of the ray closest to the
+// centre is d x (u*E + v*F) / (Exponent*den).
 type Frame struct{ D, DX, DY, E, F Vec }
 
 // Form computes the form and the frame of a splat.

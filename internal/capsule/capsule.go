@@ -83,7 +83,7 @@ type Error struct {
 	Message string `json:"message"`
 }
 
-// Contents are the parts of a capsule beside the manifest.
+// Contents are the parts of a capsule other than the manifest.
 type Contents struct {
 	Split  *program.Split
 	Inputs []tensor.Tensor          // in the order of Manifest.Inputs

@@ -151,7 +151,7 @@ func Done(dir, key string) (r Record, ok bool) {
 	return r, true
 }
 
-// A Request is what is looked for in images.
+// A Request says what to find in images.
 type Request struct {
 	Prompts []segment.Prompts // nil to find all objects
 	Choice  segment.Choice    // among the masks of a prompt

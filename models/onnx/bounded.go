@@ -29,7 +29,7 @@ type resultBound struct {
 	bound  bound
 }
 
-// Ops whose results have rows that are used where their inputs have them.
+// Ops for which a row of the result is used if the same row of the inputs is.
 var elementwise = strings.Fields(`Abs Acos Acosh Add And Asin Asinh Atan Atanh BitwiseAnd BitwiseNot BitwiseOr BitwiseXor
 	BitShift Cast Ceil Celu Clip Cos Cosh Div Elu Equal Erf Exp Floor Gelu Greater GreaterOrEqual HardSigmoid HardSwish
 	Identity IsInf IsNaN LeakyRelu Less LessOrEqual Log Max Min Mish Mod Mul Neg Not Or Pow PRelu Reciprocal Relu Round
@@ -243,8 +243,8 @@ func (n *node) reducedAxis(axis, rank int) int {
 	return out
 }
 
-// sameRows reports whether all inputs have the same rows on an axis, which is counted from the end and so negative, or
-// repeat along it.
+// sameRows reports whether each input has the same rows on an axis or repeats along it. axis counts from the end, so it
+// is negative.
 func (n *node) sameRows(axis int) bool {
 	var count *ir.Node
 	for i, v := range n.in {

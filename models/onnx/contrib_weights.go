@@ -6,7 +6,7 @@ import (
 	"github.com/rlx-go/rlx/core/op"
 )
 
-// This file has ops of com.microsoft with weights of a few bits, beside MatMulNBits: embeddings in blocks, the 4 bits
+// This file has ops of com.microsoft with weights of a few bits, except MatMulNBits: embeddings in blocks, the 4 bits
 // of bitsandbytes, and recurrent layers.
 
 // The ranks of inputs.

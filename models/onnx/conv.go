@@ -269,7 +269,7 @@ func (n *node) cutEnds(y *ir.Node, axis, lo, hi int) *ir.Node {
 }
 
 // ceiled returns the window with the padding that ceil_mode adds at the end of axes, so that the last window is whole.
-// There is no window that would begin in the padding at the end.
+// A window that would begin in the padding at the end is left out.
 func (n *node) ceiled(x ir.Shape, w window) window {
 	if n.int("ceil_mode", 0) == 0 {
 		return w
@@ -433,7 +433,7 @@ func (n *node) maxIndices(x *ir.Node, w window, y *ir.Node, least float64) *ir.N
 	return op.Add(idx, op.Mul(base, n.sizeNode(n.product(s[2:]), dtype.I64)))
 }
 
-// averagePool is AveragePool. Padding counts only with count_include_pad, and what ceil_mode adds never does.
+// averagePool is AveragePool. Padding counts only with count_include_pad; elements that ceil_mode adds never count.
 func (n *node) averagePool(x *ir.Node) *ir.Node {
 	k, ok := n.list("kernel_shape")
 	if !ok {

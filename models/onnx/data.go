@@ -27,8 +27,8 @@ var (
 		note: "of slices of up to 256 elements; " + boundedNote})
 )
 
-// rowsOf returns how many rows a result has on an axis: the declared number, or else most. In the second case count of
-// them are used.
+// rowsOf returns how many rows a result has on an axis: the declared number or, if none is declared, most. In the
+// second case count of them are used.
 func (n *node) rowsOf(result, axis int, most ir.Dim, count *ir.Node) ir.Dim {
 	if shape, ok := n.declaredShape(result); ok && axis < len(shape) {
 		return shape[axis]

@@ -17,7 +17,7 @@ import (
 // maxCandidates bounds the values that are tried for an input.
 const maxCandidates = 16
 
-// declare notes the types that a graph declares for its values.
+// declare stores the types that a graph declares for its values.
 func (b *builder) declare(g *onnxpb.GraphProto) {
 	b.declared = map[string]*onnxpb.TypeProto_Tensor{}
 	b.readers = map[string][]*onnxpb.NodeProto{}

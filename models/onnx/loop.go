@@ -47,8 +47,8 @@ func loopOp(n *node) []*value {
 	return n.unrolled(g, trip, running, state)
 }
 
-// unrolled converts a Loop of at most trip iterations, which -1 leaves open, by converting its graph for each. Those
-// after running has become false do not change the state.
+// unrolled converts a Loop of at most trip iterations (-1 for any number) by converting its graph once for each. Once
+// running has become false, iterations do not change the state.
 func (n *node) unrolled(g *onnxpb.GraphProto, trip int, running *ir.Node, state []*value) []*value {
 	scanned := make([][]*ir.Node, len(g.GetOutput())-1-len(state))
 	ran := op.Const(n.b.g, 0, ir.TypeOf(dtype.I64)) // iterations that ran

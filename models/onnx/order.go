@@ -2,9 +2,9 @@ package onnx
 
 import "github.com/rlx-go/rlx/models/onnx/onnxpb"
 
-// ordered returns nodes so that each comes after those whose results it reads, and else in the order of the file, which
-// is this one by the rules of ONNX. Tools such as the converter to f16 add nodes at the end, and ONNX Runtime accepts
-// that. Nodes of a cycle stay where they are.
+// ordered returns nodes so that each comes after those whose results it reads, and otherwise in the order of the file.
+// ONNX requires such an order in the file, but tools such as the converter to f16 add nodes at the end, and ONNX
+// Runtime accepts that. Nodes of a cycle stay where they are.
 func ordered(list []*onnxpb.NodeProto) []*onnxpb.NodeProto {
 	from := map[string]int{}
 	for i, p := range list {

@@ -32,7 +32,7 @@ func registerIn(domain, name string, c conversion) struct{} {
 	return struct{}{}
 }
 
-// on registers a conversion that has nothing special.
+// on registers a conversion that needs no other fields.
 func on(name string, since int64, convert func(n *node) []*value) struct{} {
 	return register(name, conversion{since: since, convert: convert})
 }

@@ -111,8 +111,8 @@ func (n *node) settled(i int, size ir.Dim) *value {
 	return settledAs(op.Gather(x, n.matching(n.positionsUpTo(size), used, n.sizeNode(size, dtype.I64)), axis), v)
 }
 
-// matching returns positions for want rows where used are there: the same, 0 where one row is repeated, and -1, which
-// no gather takes, for any other number.
+// matching returns the positions from which want rows are read if used rows exist: at if the numbers are equal, 0 if a
+// single row is repeated, and otherwise -1, which no gather accepts.
 func (n *node) matching(at, used, want *ir.Node) *ir.Node {
 	otherwise := op.Where(op.Eq(used, number(1, used)), number(0, at), number(-1, at))
 	return op.Where(op.Eq(used, want), at, otherwise)

@@ -216,7 +216,7 @@ func (n *node) treeScores(of string, count int) *ir.Node {
 	weights := n.mlFloats(of + "_weights")
 	trees, ids := n.mlInts(of+"_treeids", len(weights), false), n.mlInts(of+"_nodeids", len(weights), false)
 	targets := n.mlInts(of+"_ids", len(weights), false)
-	g := n.newGifts(dtype.F32, f, count)
+	g := n.newLeafWeights(dtype.F32, f, count)
 	for k, w := range weights {
 		i, ok := f.at[[2]int64{trees[k], ids[k]}]
 		if !ok {
@@ -227,8 +227,8 @@ func (n *node) treeScores(of string, count int) *ir.Node {
 	return g.scores(f, x, n.str("aggregate_function", "SUM"))
 }
 
-// gifts are the numbers that each leaf gives each target, [nodes, count].
-type gifts struct {
+// leafWeights are the numbers that each leaf adds to each target, [nodes, count].
+type leafWeights struct {
 	n     *node
 	typ   dtype.DType
 	count int
@@ -236,16 +236,16 @@ type gifts struct {
 	given []bool
 }
 
-func (n *node) newGifts(t dtype.DType, f *forest, count int) *gifts {
+func (n *node) newLeafWeights(t dtype.DType, f *forest, count int) *leafWeights {
 	size := len(f.features)
 	if int64(count)*int64(size) > 8*maxTreeNodes {
 		n.fail("has %d tree nodes and %d targets; allowed is a product of up to %d", size, count, 8*maxTreeNodes)
 	}
-	return &gifts{n, t, count, make([]float64, size*count), make([]bool, size*count)}
+	return &leafWeights{n, t, count, make([]float64, size*count), make([]bool, size*count)}
 }
 
 // add adds a weight of node i.
-func (g *gifts) add(i int, target int64, weight float64) {
+func (g *leafWeights) add(i int, target int64, weight float64) {
 	if target < 0 || target >= int64(g.count) {
 		g.n.fail("a leaf has a weight for target %d; allowed are 0 to %d", target, g.count-1)
 	}
@@ -256,7 +256,7 @@ func (g *gifts) add(i int, target int64, weight float64) {
 
 // scores returns what the leaves that the rows of x reach give each target, [rows, count]. The least and the largest
 // are those of the leaves that give something, and 0 if there are none.
-func (g *gifts) scores(f *forest, x *ir.Node, how string) *ir.Node {
+func (g *leafWeights) scores(f *forest, x *ir.Node, how string) *ir.Node {
 	none := map[string]float64{"MIN": math.Inf(1), "MAX": math.Inf(-1)}[how]
 	for k, given := range g.given {
 		if !given {

@@ -38,7 +38,7 @@ func treeEnsemble(n *node) []*value {
 	x := n.rowsOfFeatures()
 	weights := n.tensorAttr("leaf_weights")
 	f, first := n.forest5(n.features(x), weights.Len())
-	g := n.newGifts(x.Type.DType, f, count)
+	g := n.newLeafWeights(x.Type.DType, f, count)
 	for i, target := range n.mlInts("leaf_targetids", weights.Len(), false) {
 		g.add(first+i, target, weights.At(i))
 	}

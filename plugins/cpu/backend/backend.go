@@ -172,7 +172,7 @@ func (b Backend) Load(ctx context.Context, l device.Load) (device.Executable, er
 	return x, nil
 }
 
-// need is the memory that steps need beside their operands.
+// need is the memory that steps need in addition to their operands.
 type need struct {
 	scratch   pool.Size
 	wide, own int64 // of definitions; see ir.Node.EvalMemory

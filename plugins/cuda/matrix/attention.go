@@ -116,7 +116,8 @@ func (d Device) attentionOf(n *ir.Node, l kernels.Limits) (x attention, ok bool)
 	return x, x.scratch <= mostBytes && 4*numberOf(syms.Largest(n.Type.Shape)) <= mostBytes
 }
 
-// suits reports whether a number of products of numbers is worth it at f32, and whether a block has the memory.
+// suits reports whether the kernels of this package can run an attention of work multiplications and are worth it. At
+// f32 it must be large enough, and a block must have the memory.
 func (x attention) suits(d Device, work int64) bool {
 	// text.tanh is not as precise as that of the kernels with fma
 	return !x.exact() || work >= d.least(true) && x.shared() <= d.Shared && !x.Plain.Softcap

@@ -332,10 +332,10 @@ func (g *attending) loop() {
 	t.add("@%s bra.uni %s", more, again)
 }
 
-// steps generates a step of the loop: once for tiles that all queries of the block see as a whole, as most, and once,
-// masked, for others. A branch within the step would be shorter, but products of warpgroups before and after a branch
-// wait for each other, and the ptxas of CUDA 12.9 and 13.0 gives them wrong registers: the weights of a tile overwrite
-// the queries, which the next tile needs. The interpreter refuses such a branch.
+// steps generates a step of the loop twice: without a mask for tiles that all queries of the block see completely,
+// which most are, and masked for others. A branch within the step would be shorter, but products of warpgroups before
+// and after it wait for each other, and the ptxas of CUDA 12.9 and 13.0 gives them wrong registers: the weights of a
+// tile overwrite the queries, which the next tile needs. The interpreter refuses such a branch.
 func (g *attending) steps(number string, step func(masked bool)) {
 	if !g.Plain.On {
 		step(false)

@@ -117,7 +117,7 @@ func (g *attending) scaleScores() {
 	}
 }
 
-// seen reports whether all queries of the block see a tile as a whole, as most tiles.
+// seen returns a predicate that says whether all queries of the block see the whole tile. It is true for most tiles.
 func (g *attending) seen(number string) string {
 	t := g.text
 	first := t.get("r", "shl.b32", "%s, 6", number)

@@ -72,7 +72,7 @@ func (d Device) TermTiles() (out []Tile) {
 	return out
 }
 
-// Tiles returns all shapes that a device can use, those for other devices, too.
+// Tiles returns all shapes that a device can use, including those made for other devices.
 func (d Device) Tiles() []Tile {
 	out := d.tiles()
 	if d.Capability == 90 {

@@ -84,8 +84,8 @@ func (b *Backend) description() *target.Description {
 	return &to
 }
 
-// refuse returns an error for a program that the description does not take. Steps are not all that counts: a view is
-// none, but its value may have an element type that the backend lacks.
+// refuse returns an error for a program that the description does not take. It checks all nodes, not only steps: a view
+// is not a step, but its value may have an element type that the backend lacks.
 func (b *Backend) refuse(p *program.Program) error {
 	b.mu.Lock()
 	to := b.description()

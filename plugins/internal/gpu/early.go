@@ -8,8 +8,9 @@ import (
 )
 
 // Results that are complete before the last step are copied to pinned memory while the device computes the others, and
-// the host hears of it: see device.Run.Ready. A large result is copied in parts, so that the host has most of it when
-// the last part arrives. After each part follows a copy of a word that is not 0, which the host looks for.
+// the host is told: see device.Run.Ready. A large result is copied in parts, so that the host has most of it when the
+// last part arrives. Each part is followed by a copy of a word that is not 0. When the host sees that word, the part
+// has arrived.
 type early struct {
 	after map[int][]int // by step: the outputs that are complete after it
 	one   Buffer        // a word that is not 0

@@ -171,7 +171,7 @@ func (x *executable) reserve(d *dispatch) {
 // mostGrouped is the largest number of steps in a group.
 const mostGrouped = 8
 
-// stepGroup is a group of consecutive steps and the shaders that run them. Without steps it is none.
+// stepGroup is a group of consecutive steps and the shaders that run them. The zero value stands for no group.
 type stepGroup struct {
 	steps   []*ir.Node
 	shaders []kernels.Shader

@@ -68,11 +68,11 @@ const (
 
 const (
 	spinTime = 50 * time.Microsecond // a thread spins this long before it sleeps
-	// After this time without work, a thread that spins yields to other threads. After the last step of a run it would
-	// otherwise keep the host, which waits for the result, from its processor.
+	// After this time without work, a spinning thread yields to other threads. Otherwise it would occupy the processor
+	// that the host, which waits for the result, needs after the last step of a run.
 	yieldAfter = 10 * time.Microsecond
-	// Between Begin and End, workers without work spin on, for at most this long: to wake a thread takes longer than
-	// many steps that only one thread runs.
+	// Between Begin and End, workers without work spin for at most this long. Waking a thread takes longer than many
+	// of the steps that only one thread runs.
 	beginSpin = 20 * time.Millisecond
 	// After End, because a caller in a loop begins the next run soon.
 	endSpin = 200 * time.Microsecond

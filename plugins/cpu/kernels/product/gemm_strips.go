@@ -95,7 +95,7 @@ func (g *GemmArgs) stripShared(s *isa.Set) int64 {
 	return pool.FloatBytes(rows*g.depth(way) + pool.CeilDiv(rows, mr)*Spill)
 }
 
-// stripWorker returns the memory that each worker needs for it, beside the buffers of packB and tiles.
+// stripWorker returns the memory that each worker needs for it, in addition to the buffers of packB and tiles.
 func (g *GemmArgs) stripWorker(s *isa.Set) int64 {
 	nr := On(s).NR
 	r := pool.FloatBytes(g.stripRoom(s), On(s).MR*nr)

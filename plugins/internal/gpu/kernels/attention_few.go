@@ -50,11 +50,11 @@ type fewKernel struct {
 	batch       int // at the symbols' upper bounds
 }
 
-// fewAlike is the largest number of batch elements whose keys are divided by their number. Those of more are divided
-// like those of the most, so that a text of a batch is the same beside any number of others.
+// fewAlike is the number of batch elements up to which the division of the keys depends on that number. Larger batches
+// divide them like the largest possible batch, so a text is the same in batches of all these sizes.
 const fewAlike = 8
 
-// shares is that of fewShape, with fewAlike.
+// shares divides the keys like fewShape.shares, with regard to fewAlike.
 func (f fewKernel) shares(g op.AttentionGeometry) (count, keys, rowTiles int) {
 	if g.B > fewAlike {
 		g.B = f.batch

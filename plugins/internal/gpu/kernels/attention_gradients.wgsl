@@ -1,4 +1,16 @@
 {{- /* The shaders that compute the gradients of attention from the statistics of attention_backward.wgsl. */ -}}
+{{- define "rows"}}
+{{- if .C.Rolled}}
+  var rows: array<vec4<f32>, 4>;
+  for (var r = 0u; r < 4u; r = r + 1u) {
+    rows[r] = row_of(b, h, o0 + to * 4u + r);
+  }
+{{- else}}
+{{- range $r := seq 4}}
+  let rows{{$r}} = row_of(b, h, o0 + to * 4u + {{$r}}u);
+{{- end}}
+{{- end}}
+{{- end}}
 {{- define "queries"}}
 {{- $c := .C}}
 {{- template "common" .}}
@@ -14,16 +26,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
   let b = id / (tiles * {{.C.Blocks}}u * P.heads);
   set_span(b);
   let seen = visible(o0, min(o0 + {{.C.Outer}}u, P.sq));
-{{- if .C.Rolled}}
-  var rows: array<vec4<f32>, 4>;
-  for (var r = 0u; r < 4u; r = r + 1u) {
-    rows[r] = row_of(b, h, o0 + to * 4u + r);
-  }
-{{- else}}
-{{- range $r := seq 4}}
-  let rows{{$r}} = row_of(b, h, o0 + to * 4u + {{$r}}u);
-{{- end}}
-{{- end}}
+{{- template "rows" .}}
 {{- range $v := seq .C.ColumnVecs}}{{range $j := seq 4}}
   var sum{{$v}}_{{$j}} = vec4<f32>(0.0);
 {{- end}}{{end}}
@@ -211,16 +214,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     let o0 = tile_q * {{.C.Outer}}u;
     let i0 = tile_k * {{.C.Inner}}u;
 {{- template "pairs" .}}
-{{- if .C.Rolled}}
-    var rows: array<vec4<f32>, 4>;
-    for (var r = 0u; r < 4u; r = r + 1u) {
-      rows[r] = row_of(b, h, o0 + to * 4u + r);
-    }
-{{- else}}
-{{- range $r := seq 4}}
-    let rows{{$r}} = row_of(b, h, o0 + to * 4u + {{$r}}u);
-{{- end}}
-{{- end}}
+{{- template "rows" .}}
 {{- range $i := .C.Each "i" 4}}
     {{$c.Loop "i" 4}}
 {{- range $r := $c.Each "r" 4}}

@@ -12,6 +12,9 @@ import (
 //go:embed norm.wgsl
 var normWGSL string
 
+//go:embed norm_rows.wgsl
+var normRowsWGSL string // the function that norm.wgsl and norm_backward.wgsl share
+
 //go:embed norm_from_statistics.wgsl
 var normFromStatisticsWGSL string
 
@@ -107,7 +110,7 @@ func norm(n *ir.Node, center, residual bool, eps float64) Shader {
 	}
 	rows := normGroup / lanes
 	s := Shader{
-		Name: n.Op.Name, Body: normWGSL, Fields: []string{"rows", "count:f32", "eps:f32"},
+		Name: n.Op.Name, Body: normRowsWGSL + normWGSL, Fields: []string{"rows", "count:f32", "eps:f32"},
 		Consts: map[string]any{"Rows": rows, "Lanes": lanes, "Units": units, "Kept": kept, "Center": center,
 			"Residual": residual, "Statistics": sharesWords(n), "Sum": n.Op.Tuple, "V": v, "T": t},
 		Params: func(c *Call) []uint32 {

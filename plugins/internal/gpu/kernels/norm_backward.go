@@ -56,7 +56,8 @@ func normBackward(n *ir.Node, center bool, eps float64) Shader {
 	rows := normGroup / lanes
 	count := func(c *Call) int { return numel(c.In[0].Shape[:x.Rank()-1]) }
 	return Shader{
-		Name: n.Op.Name, Body: part(normBackwardWGSL, "rows"), Fields: []string{"rows", "count:f32", "eps:f32"},
+		Name: n.Op.Name, Body: part(normRowsWGSL+normBackwardWGSL, "rows"),
+		Fields: []string{"rows", "count:f32", "eps:f32"},
 		Consts: map[string]any{"Rows": rows, "Lanes": lanes, "Units": units, "Kept": kept, "Center": center, "V": v,
 			"T": t, "Full": kept*lanes == units},
 		Bindings: []Binding{{Name: "x", Operand: 0, Vec: vec, DType: dtype.F32},

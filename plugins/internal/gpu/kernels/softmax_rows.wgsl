@@ -70,6 +70,66 @@ fn less(sum: f32, one: f32, another: f32) -> f32 {
 }
 {{end}}
 
+{{define "origin"}}
+// The reference point of the exponentials. If all elements so far are -Inf, it is 0, and they add nothing.
+fn origin(key: i32) -> f32 {
+  return select(from_key(key), 0.0, key == largest_key(-infinity()));
+}
+{{- end}}
+
+{{/* The beginning of a loop over a part of a row. Each iteration reads eight units and moves the sum's origin. */ -}}
+{{define "read"}}
+  for (var k = start + lane; k < end; k = k + {{mul 8 .C.Lanes}}u) {
+{{- range seq 8}}
+    let k{{.}} = k + {{mul . $.C.Lanes}}u;
+    let x{{.}} = {{$.C.Read}}(base + min(k{{.}}, end - 1u));
+{{- end}}
+    let before = key;
+{{- range seq 8}}
+    key = max(key, largest(x{{.}}));
+{{- end}}
+    sum = less(sum, origin(before), origin(key));
+{{- end}}
+
+{{define "store"}}
+  let most = across_largest(local, key);
+  sum = across_sum(local, less(sum, origin(key), origin(most)));
+  if (lane == 0u && first + r < P.rows) {
+    let i = row{{if .C.Split}} * P.parts + part{{end}};
+    statistics_put(2u * i, bitcast<u32>(most));
+    statistics_put(2u * i + 1u, bitcast<u32>(sum));
+  }
+}
+{{- end}}
+
+{{/* The beginning of a shader that reads rows again. It reads a piece of a row and combines the statistics of the row's
+parts. */ -}}
+{{define "piece"}}
+@compute @workgroup_size({{.C.Lanes}})
+fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
+        @builtin(local_invocation_index) local: u32) {
+  let id = group.y * groups.x + group.x;
+  let row = id / P.stretches;
+  if (row >= P.rows) {
+    return;
+  }
+  let first = id % P.stretches * {{mul .C.Lanes .C.Each}}u + local;
+{{- range seq .C.Each}}
+  let k{{.}} = first + {{mul . $.C.Lanes}}u;
+  let x{{.}} = {{$.C.Read}}(row * P.n + min(k{{.}}, P.n - 1u));
+{{- end}}
+  var key = largest_key(-infinity());
+  for (var p = local; p < P.parts; p = p + {{.C.Lanes}}u) {
+    key = max(key, bitcast<i32>(statistics(2u * (row * P.parts + p))));
+  }
+  let most = from_key(across_largest(local, key));
+  var sum = 0.0;
+  for (var p = local; p < P.parts; p = p + {{.C.Lanes}}u) {
+    let i = 2u * (row * P.parts + p);
+    sum = sum + less(bitcast<f32>(statistics(i + 1u)), from_key(bitcast<i32>(statistics(i))), most);
+  }
+{{- end}}
+
 {{define "kept"}}
 {{- template "across" .}}
 {{- template "unit" .}}
@@ -119,66 +179,25 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
 {{define "statistics"}}
 {{- template "across" .}}
 {{- template "unit" .}}
-// The reference point of the exponentials. If all elements so far are -Inf, it is 0, and they add nothing.
-fn origin(key: i32) -> f32 {
-  return select(from_key(key), 0.0, key == largest_key(-infinity()));
-}
+{{- template "origin" .}}
 {{- template "place" .}}
   // Online softmax: a part of a row is read once. The exponentials are relative to the largest element so far. Eight
   // reads are in flight.
   var key = largest_key(-infinity());
   var sum = 0.0;
-  for (var k = start + lane; k < end; k = k + {{mul 8 .C.Lanes}}u) {
-{{- range seq 8}}
-    let k{{.}} = k + {{mul . $.C.Lanes}}u;
-    let x{{.}} = {{$.C.Read}}(base + min(k{{.}}, end - 1u));
-{{- end}}
-    let before = key;
-{{- range seq 8}}
-    key = max(key, largest(x{{.}}));
-{{- end}}
-    sum = less(sum, origin(before), origin(key));
+{{- template "read" .}}
 {{- range seq 8}}
     sum = sum + select(0.0, total(exponential(x{{.}} - origin(key))), k{{.}} < end);
 {{- end}}
   }
-  let most = across_largest(local, key);
-  sum = across_sum(local, less(sum, origin(key), origin(most)));
-  if (lane == 0u && first + r < P.rows) {
-    let i = row{{if .C.Split}} * P.parts + part{{end}};
-    statistics_put(2u * i, bitcast<u32>(most));
-    statistics_put(2u * i + 1u, bitcast<u32>(sum));
-  }
-}
+{{- template "store" .}}
 {{end}}
 
 {{define "values"}}
 {{- template "across" .}}
 {{- template "unit" .}}
 // A workgroup writes a contiguous piece of a row.
-@compute @workgroup_size({{.C.Lanes}})
-fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
-        @builtin(local_invocation_index) local: u32) {
-  let id = group.y * groups.x + group.x;
-  let row = id / P.stretches;
-  if (row >= P.rows) {
-    return;
-  }
-  let first = id % P.stretches * {{mul .C.Lanes .C.Each}}u + local;
-{{- range seq .C.Each}}
-  let k{{.}} = first + {{mul . $.C.Lanes}}u;
-  let x{{.}} = {{$.C.Read}}(row * P.n + min(k{{.}}, P.n - 1u));
-{{- end}}
-  var key = largest_key(-infinity());
-  for (var p = local; p < P.parts; p = p + {{.C.Lanes}}u) {
-    key = max(key, bitcast<i32>(statistics(2u * (row * P.parts + p))));
-  }
-  let most = from_key(across_largest(local, key));
-  var sum = 0.0;
-  for (var p = local; p < P.parts; p = p + {{.C.Lanes}}u) {
-    let i = 2u * (row * P.parts + p);
-    sum = sum + less(bitcast<f32>(statistics(i + 1u)), from_key(bitcast<i32>(statistics(i))), most);
-  }
+{{- template "piece" .}}
   sum = across_sum(local, sum);
 {{- if .C.Log}}
   let log_sum = op_log(sum);
