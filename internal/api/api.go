@@ -261,8 +261,9 @@ func (s *Server) Allows(ctx context.Context, authorization string) bool {
 	if len(s.keys) == 0 {
 		return true
 	}
-	given, ok := strings.CutPrefix(authorization, "Bearer ")
-	digest, found := sha256.Sum256([]byte(given)), false
+	scheme, given, _ := strings.Cut(authorization, " ")
+	ok := strings.EqualFold(scheme, "Bearer") // RFC 9110: its case does not matter
+	digest, found := sha256.Sum256([]byte(strings.TrimSpace(given))), false
 	for _, k := range s.keys {
 		if subtle.ConstantTimeCompare(digest[:], k.digest[:]) == 1 && ok {
 			RecordOf(ctx).Client, found = k.name, true
