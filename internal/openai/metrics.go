@@ -55,8 +55,8 @@ func newMetrics(l Limits) *metrics {
 	seconds := prometheus.ExponentialBuckets(0.001, 2, 18) // up to 131 s
 	m.refused = counters("refused_total", "Texts that did not begin: the queue was full (busy), the client had too many "+
 		"(client) or had used its tokens (tokens), the server was ending (ending), or the client went while it waited (gone).", "reason")
-	m.ended = counters("texts_total", "Texts that have ended, by reason: end, stop, length, context, cancelled or error.",
-		"reason")
+	m.ended = counters("texts_total",
+		"Texts that have ended, by reason: end, stop, grammar, length, context, cancelled or error.", "reason")
 	m.prompt = counter("prompt_tokens_total", "Tokens of prompts.")
 	m.cached = counter("cached_tokens_total", "Tokens of prompts that were not computed again.")
 	m.generated = counter("generated_tokens_total", "Tokens that were generated.")
