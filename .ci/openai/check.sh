@@ -30,8 +30,14 @@ if command -v npm >/dev/null; then
 else
 	echo "node: skipped, npm is not here"
 fi
-"${PYTHON:-python3}" -m venv "$dir/venv"
-"$dir/venv/bin/pip" install -q openai 'tritonclient[all]' kserve llm shell-gpt
+# each program in an environment of its own, because in a common one pip takes old versions that fit together
+environment() {
+	"${PYTHON:-python3}" -m venv "$dir/$1"
+	"$dir/$1/bin/pip" install -q "${@:2}"
+}
+environment venv openai 'tritonclient[all]' kserve
+environment llm-venv llm
+environment sgpt-venv shell-gpt click # which shell-gpt imports, but does not require
 "$dir/venv/bin/python" check.py "$url"
 grpc=$(sed -n 's/^gRPC at //p' "$dir/notes")
 "$dir/venv/bin/python" check_triton.py "$url" "$grpc"

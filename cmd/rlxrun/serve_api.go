@@ -38,7 +38,8 @@ func serveAPI(ctx context.Context, f *serveFlags, sessions []*session) error {
 		return err
 	}
 	defer endTraces()
-	server := api.New(api.Options{Keys: keys, Local: keys == nil, Log: log, Traces: traces})
+	server := api.New(api.Options{Keys: keys, Local: keys == nil, Log: log, Traces: traces,
+		Drain: f.api.drain})
 	base, err := newAPIs(ctx, f, sessions, server)
 	if err != nil {
 		return err

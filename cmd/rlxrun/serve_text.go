@@ -8,9 +8,11 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/rlx-go/rlx"
 	"github.com/rlx-go/rlx/core/diag"
+	"github.com/rlx-go/rlx/internal/api"
 	"github.com/rlx-go/rlx/internal/cli"
 	"github.com/rlx-go/rlx/internal/localpage"
 	"github.com/rlx-go/rlx/internal/openai"
@@ -35,11 +37,13 @@ type apiFlags struct {
 	encodings         string
 	kept              int64 // bytes, by encodings
 	log               string
+	drain             time.Duration
 }
 
 // apiFlagNames lists them.
 var apiFlagNames = []string{"api", "listen", "grpc", "name", "key-file", "tls-cert", "tls-key", "parallel", "queue",
-	"client-requests", "client-tokens", "prompt-tokens", "reproducible", "keep-encodings", "access-log"}
+	"client-requests", "client-tokens", "prompt-tokens", "reproducible", "keep-encodings", "access-log",
+	"drain"}
 
 func (f *apiFlags) declare(fs *cli.FlagSet) {
 	f.fs = fs
@@ -68,6 +72,8 @@ func (f *apiFlags) declare(fs *cli.FlagSet) {
 	fs.StringVar(&f.encodings, "keep-encodings", "256Mi",
 		"`SIZE` of memory for encodings of images, which are kept for requests with the same image; 0 keeps none")
 	fs.StringVar(&f.log, "access-log", "off", "`FORMAT` of a line for each request on standard error: off, text or json")
+	fs.DurationVar(&f.drain, "drain", api.DrainTime,
+		"`TIME` that answers in progress may take after SIGTERM or Ctrl-C; others are refused with status 503")
 }
 
 // pageFlagNames lists those that pages have, too.
@@ -95,6 +101,8 @@ func (f *apiFlags) settle(all *serveFlags) error {
 		return cli.Usagef("--prompt-tokens", "is %d; allowed are 0 (the default) to %d", f.budget, 1<<20)
 	case !slices.Contains([]string{"off", "text", "json"}, f.log):
 		return cli.Usagef("--access-log", "is %q; allowed are off, text and json", f.log)
+	case f.drain <= 0:
+		return cli.Usagef("--drain", "is %v; want a time such as 10s", f.drain)
 	case f.waiting < 0 || f.waiting > 1<<20:
 		return cli.Usagef("--queue", "is %d; allowed are 0 to %d", f.waiting, 1<<20)
 	case (f.cert == "") != (f.certKey == ""):

@@ -39,6 +39,8 @@ type Options struct {
 	Log   *slog.Logger // a line for each request, and connections that fail; nil means none
 	// Traces takes a span of each request, but for those of health and numbers, and of its parts; nil means none.
 	Traces trace.TracerProvider
+	// Drain is how long answers in progress may take when the server ends; 0 means DrainTime.
+	Drain time.Duration
 }
 
 const (
@@ -48,7 +50,7 @@ const (
 	idleTimeout    = 2 * time.Minute
 )
 
-// DrainTime is how long answers in progress may take when a server ends.
+// DrainTime is the default of Options.Drain.
 const DrainTime = 10 * time.Second
 
 // A Part is one of the APIs of a server.
@@ -70,6 +72,7 @@ type Server struct {
 	parts    []Part
 	requests *prometheus.CounterVec
 	numbers  prometheus.Gatherers
+	progress progress
 }
 
 // A clientKey is the digest of a key, and the name of the client that has it.
@@ -80,7 +83,7 @@ type clientKey struct {
 
 // New returns a server without an API; see Add.
 func New(o Options) *Server {
-	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
+	o.Log, o.Drain = cmp.Or(o.Log, slog.New(slog.DiscardHandler)), cmp.Or(o.Drain, DrainTime)
 	s := &Server{options: o, tracer: tracerOf(o.Traces)}
 	for key, name := range o.Keys {
 		s.keys = append(s.keys, clientKey{sha256.Sum256([]byte(key)), name})
@@ -124,8 +127,11 @@ func (s *Server) part(r *http.Request) Part {
 	return s.parts[0]
 }
 
+// DrainTime returns how long answers in progress may take when the server ends.
+func (s *Server) DrainTime() time.Duration { return s.options.Drain }
+
 // Serve answers requests to a listener until ctx ends or the listener fails. When ctx ends, answers in progress may
-// take ten more seconds.
+// take DrainTime. Meanwhile the parts refuse others, so that a balancer that asks /readyz sends no more.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	server := &http.Server{Handler: s, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout,
 		MaxHeaderBytes: maxHeader, ErrorLog: slog.NewLogLogger(s.options.Log.Handler(), slog.LevelWarn)}
@@ -135,8 +141,12 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		for _, p := range s.parts {
 			p.Drain()
 		}
-		limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), DrainTime)
+		limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.options.Drain)
 		defer cancel()
+		select {
+		case <-s.progress.end():
+		case <-limit.Done():
+		}
 		if server.Shutdown(limit) != nil {
 			server.Close()
 		}
@@ -152,6 +162,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 
 // ServeHTTP answers a request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	defer s.progress.begin()()
 	out, about := &recorder{ResponseWriter: w}, &Record{began: time.Now()}
 	about.Client, _, _ = net.SplitHostPort(r.RemoteAddr)
 	ctx := r.Context()
@@ -250,8 +261,9 @@ func (s *Server) Allows(ctx context.Context, authorization string) bool {
 	if len(s.keys) == 0 {
 		return true
 	}
-	given, ok := strings.CutPrefix(authorization, "Bearer ")
-	digest, found := sha256.Sum256([]byte(given)), false
+	scheme, given, _ := strings.Cut(authorization, " ")
+	ok := strings.EqualFold(scheme, "Bearer") // RFC 9110: its case does not matter
+	digest, found := sha256.Sum256([]byte(strings.TrimSpace(given))), false
 	for _, k := range s.keys {
 		if subtle.ConstantTimeCompare(digest[:], k.digest[:]) == 1 && ok {
 			RecordOf(ctx).Client, found = k.name, true

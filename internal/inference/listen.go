@@ -11,7 +11,6 @@ import (
 
 	"google.golang.org/grpc"
 
-	"github.com/rlx-go/rlx/internal/api"
 	pb "github.com/rlx-go/rlx/internal/inference/inferencepb"
 )
 
@@ -110,7 +109,7 @@ func (x *serving) end() {
 	server := x.server
 	all := append(slices.Collect(maps.Keys(x.ending)), server)
 	x.mu.Unlock()
-	defer time.AfterFunc(api.DrainTime, func() {
+	defer time.AfterFunc(x.g.api.DrainTime(), func() {
 		for _, s := range all {
 			s.Stop()
 		}

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/rlx-go/rlx"
 	"github.com/rlx-go/rlx/internal/api"
 	"github.com/rlx-go/rlx/text"
@@ -38,7 +40,8 @@ type Engine struct {
 	open    func(context.Context) (*rlx.Session, error)
 	limits  Limits
 	places  *places
-	metrics *metrics
+	metrics *metrics // of the model's name
+	gauges  *prometheus.Registry
 	way     interface {
 		generate(ctx context.Context, prompt []int, o text.Options) (*text.Result, error)
 	}
@@ -76,7 +79,7 @@ func NewEngine(m *rlx.Model, open func(context.Context) (*rlx.Session, error), l
 		e.way = &turns{engine: e, spare: l.Parallel}
 	}
 	e.limits, e.places = l, newPlaces(l)
-	e.metrics = newMetrics(e)
+	e.metrics, e.gauges = newMetrics(l), newGauges(e)
 	return e, nil
 }
 

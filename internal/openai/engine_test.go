@@ -7,12 +7,14 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/rlx-go/rlx/internal/api"
+	"github.com/rlx-go/rlx/internal/rlxtest"
 	"github.com/rlx-go/rlx/text"
 )
 
@@ -194,6 +196,27 @@ func testMetrics(t *testing.T, model string) {
 		f.post(t, "/v1/completions", request{"prompt": []int{1, 2, 3}, "max_tokens": 5, "temperature": 0})
 	}
 	f.post(t, "/v1/completions", request{"prompt": "a", "temperature": 5})
+	b := f.numbers(t)
+	pages := []string{"rlx_cache_pages 8", "rlx_cache_pages_used 0", "rlx_cache_pages_kept 1"}
+	if model != pagedModel() {
+		pages = nil
+	}
+	for _, line := range append(pages,
+		"rlx_prompt_tokens_total 6", "rlx_generated_tokens_total 10", `rlx_texts_total{reason="length"} 2`,
+		`rlx_http_requests_total{path="POST /v1/completions",status="200"} 2`,
+		`rlx_http_requests_total{path="POST /v1/completions",status="400"} 1`, "rlx_texts_in_progress 0",
+		"rlx_first_token_seconds_count 2", "rlx_backend_lost_total 0",
+		"rlx_cache_pages_evicted_total 0", "rlx_texts_preempted_total 0",
+	) {
+		if !strings.Contains(b, "\n"+line+"\n") {
+			t.Errorf("no line %s", line)
+		}
+	}
+}
+
+// numbers returns what Prometheus reads.
+func (f *fixture) numbers(t *testing.T) string {
+	t.Helper()
 	resp, err := http.Get(f.URL + "/metrics")
 	if err != nil {
 		t.Fatal(err)
@@ -203,19 +226,66 @@ func testMetrics(t *testing.T, model string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pages := []string{"rlx_cache_pages 8", "rlx_cache_pages_used 0", "rlx_cache_pages_kept 1",
-		"rlx_cache_pages_evicted 0", "rlx_texts_preempted 0"}
-	if model != pagedModel() {
-		pages = nil
-	}
-	for _, line := range append(pages,
-		"rlx_prompt_tokens_total 6", "rlx_generated_tokens_total 10", `rlx_texts_total{reason="length"} 2`,
-		`rlx_http_requests_total{path="POST /v1/completions",status="200"} 2`,
-		`rlx_http_requests_total{path="POST /v1/completions",status="400"} 1`, "rlx_texts_in_progress 0",
-		"rlx_first_token_seconds_count 2", "rlx_backend_lost_total 0",
-	) {
-		if !strings.Contains(string(b), "\n"+line+"\n") {
-			t.Errorf("no line %s", line)
+	return string(b)
+}
+
+// TestCountersGoOn: the counts of a model go on when its backend is lost, and when another file takes its place. What a
+// backend counts is the same each time, because each begins with empty pages.
+func TestCountersGoOn(t *testing.T) {
+	model := compileChat("counted", "--batch", "4", "--cache", "256")
+	f := serve(t, model, Limits{}, api.Options{})
+	count := func(name string) (n float64) {
+		t.Helper()
+		for line := range strings.Lines(f.numbers(t)) {
+			if of, s, _ := strings.Cut(strings.TrimSpace(line), " "); of == name {
+				var err error
+				if n, err = strconv.ParseFloat(s, 64); err != nil {
+					t.Fatal(err)
+				}
+				return n
+			}
 		}
+		t.Fatalf("no %s", name)
+		return 0
+	}
+	const evicted, preempted = "rlx_cache_pages_evicted_total", "rlx_texts_preempted_total"
+	long := request{"max_tokens": 150, "temperature": 0, "ignore_eos": true}
+	texts := func() { // one after the other
+		for i := range 3 {
+			status, got := f.post(t, "/v1/completions", long.with(request{"prompt": []int{i + 1, 2, 3}}))
+			if status != http.StatusOK {
+				t.Errorf("%d %v", status, got)
+			}
+		}
+	}
+	texts()
+	each := count(evicted)
+	if each == 0 {
+		t.Fatal("no page was dropped for another")
+	}
+	for count(preempted) == 0 { // until two of them were in progress at a time
+		f.post(t, "/v1/completions", long.with(request{"prompt": [][]int{{1, 2, 3}, {4, 5, 6}}}))
+	}
+	was, gaveUp := count(evicted), count(preempted)
+	rlxtest.Kill(t, nil)
+	for f.sessions[0].Err() == nil { // or a text would begin on the old one
+		time.Sleep(time.Millisecond)
+	}
+	texts()
+	m := rlxtest.Open(t, model)
+	next := another(t, m, Limits{})
+	f.models.Put("demo", m, next, nil)
+	texts()
+	for name, want := range map[string]float64{evicted: was + 2*each, preempted: gaveUp, "rlx_backend_lost_total": 1} {
+		if got := count(name); got != want {
+			t.Errorf("%s is %v; want %v", name, got, want)
+		}
+	}
+	// the last text gives its pages back, too, if its client has gone
+	gone, cancel := context.WithCancel(t.Context())
+	_, err := next.Generate(gone, Client{Name: "gone"}, []int{1}, text.Options{Tokens: 100, IgnoreEnd: true,
+		Each: func(text.Token) error { cancel(); return nil }})
+	if got := count("rlx_cache_pages_used"); got != 0 || !errors.Is(err, context.Canceled) {
+		t.Errorf("after the last text %v pages are in use; %v", got, err)
 	}
 }

@@ -10,7 +10,8 @@ import (
 	"github.com/rlx-go/rlx/text"
 )
 
-// metrics are the numbers of an engine, which GET /metrics returns.
+// metrics count what engines do, for GET /metrics. They belong to a model's name: an engine that takes the place of
+// another continues its counts, as does one whose backend was started anew.
 type metrics struct {
 	registry *prometheus.Registry
 
@@ -18,16 +19,23 @@ type metrics struct {
 	ended                     *prometheus.CounterVec // texts, by the reason of their end
 	prompt, cached, generated prometheus.Counter
 	lost, repeated            prometheus.Counter
+	evicted, preempted        prometheus.Counter
 	queue, first, whole       prometheus.Histogram
 	steps, sharing            prometheus.Histogram
 }
 
-func newMetrics(e *Engine) *metrics {
-	m := &metrics{registry: prometheus.NewRegistry()}
-	var to prometheus.Registerer = m.registry
-	if name := e.limits.Label; name != "" {
-		to = prometheus.WrapRegistererWith(prometheus.Labels{"model": name}, to)
+// registryOf returns a new registry, and a view of it that adds the model's name as a label if there is one.
+func registryOf(l Limits) (*prometheus.Registry, prometheus.Registerer) {
+	r := prometheus.NewRegistry()
+	if l.Label == "" {
+		return r, r
 	}
+	return r, prometheus.WrapRegistererWith(prometheus.Labels{"model": l.Label}, r)
+}
+
+func newMetrics(l Limits) *metrics {
+	registry, to := registryOf(l)
+	m := &metrics{registry: registry}
 	counter := func(name, help string) prometheus.Counter {
 		c := prometheus.NewCounter(prometheus.CounterOpts{Namespace: "rlx", Name: name, Help: help})
 		to.MustRegister(c)
@@ -44,15 +52,11 @@ func newMetrics(e *Engine) *metrics {
 		to.MustRegister(h)
 		return h
 	}
-	gauge := func(name, help string, value func() float64) {
-		to.MustRegister(prometheus.NewGaugeFunc(
-			prometheus.GaugeOpts{Namespace: "rlx", Name: name, Help: help}, value))
-	}
 	seconds := prometheus.ExponentialBuckets(0.001, 2, 18) // up to 131 s
 	m.refused = counters("refused_total", "Texts that did not begin: the queue was full (busy), the client had too many "+
 		"(client) or had used its tokens (tokens), the server was ending (ending), or the client went while it waited (gone).", "reason")
-	m.ended = counters("texts_total", "Texts that have ended, by reason: end, stop, length, context, cancelled or error.",
-		"reason")
+	m.ended = counters("texts_total",
+		"Texts that have ended, by reason: end, stop, grammar, length, context, cancelled or error.", "reason")
 	m.prompt = counter("prompt_tokens_total", "Tokens of prompts.")
 	m.cached = counter("cached_tokens_total", "Tokens of prompts that were not computed again.")
 	m.generated = counter("generated_tokens_total", "Tokens that were generated.")
@@ -63,6 +67,18 @@ func newMetrics(e *Engine) *metrics {
 	m.whole = histogram("text_seconds", "Time from a request to the end of its text.", seconds)
 	m.steps = histogram("step_seconds", "Time of a step of all texts that share runs.", seconds)
 	m.sharing = histogram("step_texts", "Texts in a step.", prometheus.ExponentialBuckets(1, 2, 7))
+	m.evicted = counter("cache_pages_evicted_total", "Pages of kept keys and values that were dropped for others.")
+	m.preempted = counter("texts_preempted_total", "Times that a text gave up its pages to another.")
+	return m
+}
+
+// newGauges returns what an engine has at present.
+func newGauges(e *Engine) *prometheus.Registry {
+	registry, to := registryOf(e.limits)
+	gauge := func(name, help string, value func() float64) {
+		to.MustRegister(prometheus.NewGaugeFunc(
+			prometheus.GaugeOpts{Namespace: "rlx", Name: name, Help: help}, value))
+	}
 	gauge("texts_in_progress", "Texts in progress.", func() float64 {
 		n, _ := e.places.counts()
 		return float64(n)
@@ -82,15 +98,11 @@ func newMetrics(e *Engine) *metrics {
 				func(s text.PageStats) int { return s.Shared }},
 			{"cache_pages_kept", "Pages that no text in progress has, kept for those that begin alike.",
 				func(s text.PageStats) int { return s.Kept }},
-			{"cache_pages_evicted", "Pages that were dropped for others since the backend was started.",
-				func(s text.PageStats) int { return s.Evicted }},
-			{"texts_preempted", "Times that a text gave up its pages to another since the backend was started.",
-				func(s text.PageStats) int { return s.Preempted }},
 		} {
 			gauge(g.name, g.help, func() float64 { return float64(g.of(*x.pages.Load())) })
 		}
 	}
-	return m
+	return registry
 }
 
 func (m *metrics) refuse(err error) {

@@ -23,8 +23,8 @@ type Models struct {
 }
 
 // Put adds a model, which must have the task text and be the engine's. name is what /v1/models lists. It takes the
-// place of the model that had the name: requests in progress end with the old one, and end of the old one is called
-// after the last of them. end may be nil.
+// place of the model that had the name, and continues its counts: requests in progress end with the old one, and end of
+// the old one is called after the last of them. e must not have been used. end may be nil.
 func (all *Models) Put(name string, m *rlx.Model, e *Engine, end func()) {
 	s := &Server{name: name, model: m, engine: e, started: time.Now(), uses: api.NewUses(end)}
 	all.mu.Lock()
@@ -38,6 +38,7 @@ func (all *Models) Put(name string, m *rlx.Model, e *Engine, end func()) {
 		return
 	}
 	old := all.servers[i]
+	e.metrics = old.engine.metrics
 	all.servers = slices.Clone(all.servers) // others may read it
 	all.servers[i] = s
 	old.uses.Replaced()
@@ -146,7 +147,7 @@ func (all *Models) drain() {
 func (all *Models) gather() ([]*dto.MetricFamily, error) {
 	var from prometheus.Gatherers
 	for _, s := range all.list() {
-		from = append(from, s.engine.metrics.registry)
+		from = append(from, s.engine.metrics.registry, s.engine.gauges)
 	}
 	return from.Gather()
 }

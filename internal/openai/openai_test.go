@@ -411,13 +411,18 @@ func TestAccess(t *testing.T) {
 		{"/v1/models", "secret", "evil.example:80", 403}, {"/v1/models", "secret", "localhost:1", 200},
 		{"/livez", "", "", 200}, {"/readyz", "", "", 200}, {"/livez", "", "evil.example", 403}, {"/", "", "", 401},
 		{"/", "other", "", 404},
+		{"/v1/models", "bearer secret", "", 200}, {"/v1/models", "BEARER  secret ", "", 200},
+		{"/v1/models", "Basic secret", "", 401}, {"/v1/models", "Bearer ", "", 401}, {"/v1/models", "Bearersecret", "", 401},
 	} {
 		r, err := http.NewRequest("GET", f.URL+c.path, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if c.key != "" {
-			r.Header.Set("Authorization", "Bearer "+c.key)
+			if len(c.key) < 7 { // without the scheme
+				c.key = "Bearer " + c.key
+			}
+			r.Header.Set("Authorization", c.key)
 		}
 		r.Host = c.host
 		resp, err := http.DefaultClient.Do(r)

@@ -119,3 +119,94 @@ func TestStalled(t *testing.T) {
 		}
 	})
 }
+
+// TestDrainTime: when a server ends, an answer in progress ends as usual, and meanwhile other requests are refused, on
+// connections old and new. An answer that takes longer than it may is cut off.
+func TestDrainTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, c := range []struct {
+			takes, ends time.Duration
+			whole       bool
+		}{{20 * time.Second, 20 * time.Second, true}, {40 * time.Second, 30 * time.Second, false}} {
+			ctx, end := context.WithCancel(t.Context())
+			p := pipes{make(chan net.Conn), make(chan struct{})}
+			s := api.New(api.Options{Drain: 30 * time.Second})
+			draining := false
+			ready := func() error {
+				if draining {
+					return errDraining
+				}
+				return nil
+			}
+			s.Add(api.Part{Prefix: "/", Ready: ready, Drain: func() { draining = true },
+				Refuse: func(w http.ResponseWriter, status int, _, _ string) { w.WriteHeader(status) }})
+			s.HandleFunc("POST /slow", func(w http.ResponseWriter, r *http.Request) {
+				if err := ready(); err != nil {
+					fail(w, failureOf(err))
+					return
+				}
+				select {
+				case <-time.After(c.takes):
+					answer(w, "whole")
+				case <-r.Context().Done():
+				}
+			})
+			served := make(chan error)
+			go func() { served <- s.Serve(ctx, p) }()
+			// ask sends a request over a connection, or over a new one
+			ask := func(in net.Conn, line string) (net.Conn, *bufio.Reader) {
+				if in == nil {
+					var theirs net.Conn
+					in, theirs = net.Pipe()
+					p.conns <- theirs
+				}
+				io.WriteString(in, line+" HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n")
+				return in, bufio.NewReader(in)
+			}
+			status := func(in *bufio.Reader) (int, string, string) {
+				r, err := http.ReadResponse(in, nil)
+				if err != nil {
+					return 0, "", err.Error()
+				}
+				b, err := io.ReadAll(r.Body)
+				if err != nil {
+					t.Error(err)
+				}
+				return r.StatusCode, r.Header.Get("Retry-After"), string(b)
+			}
+			idle, in := ask(nil, "GET /readyz")
+			if got, _, _ := status(in); got != http.StatusOK {
+				t.Errorf("ready: %d", got)
+			}
+			slow, answers := ask(nil, "POST /slow")
+			synctest.Wait()
+			began := time.Now()
+			end()
+			synctest.Wait()
+			var conns []net.Conn
+			for _, conn := range []net.Conn{idle, nil} {
+				for line, want := range map[string]int{"GET /readyz": 503, "POST /slow": 503, "GET /livez": 200} {
+					conn, in := ask(conn, line)
+					conns = append(conns, conn)
+					if got, retry, _ := status(in); got != want || line == "POST /slow" && retry != "1" {
+						t.Errorf("%s while the server ends: %d, to be tried again after %q s; want %d", line, got, retry,
+							want)
+					}
+				}
+			}
+			got, _, body := status(answers)
+			if whole := got == http.StatusOK && body == "\"whole\"\n"; whole != c.whole {
+				t.Errorf("an answer of %v: %d %s", c.takes, got, body)
+			}
+			if took := time.Since(began); took != c.ends {
+				t.Errorf("an answer of %v ends after %v; want %v", c.takes, took, c.ends)
+			}
+			for _, conn := range append(conns, slow) {
+				conn.Close()
+			}
+			if err := <-served; !errors.Is(err, context.Canceled) {
+				t.Error(err)
+			}
+		}
+	})
+}

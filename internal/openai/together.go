@@ -23,8 +23,10 @@ type together struct {
 
 	pages atomic.Pointer[text.PageStats] // nil if the model's state is not in pages
 
-	batch *text.Batch // of the goroutine that makes the runs
+	// These are of the goroutine that makes the runs.
+	batch *text.Batch
 	of    *rlx.Session
+	count text.PageStats // of batch, as the metrics have them
 }
 
 // A member is a text in progress.
@@ -145,8 +147,7 @@ func (t *together) step(members, joining []*member) error {
 	ctx := context.Background()
 	if t.of != nil && t.of != s { // the backend was lost between two steps
 		lost, some := t.of.Err(), t.batch.Len() > 0
-		t.batch.Close()
-		t.batch, t.of = nil, nil
+		t.drop()
 		if some {
 			return lost
 		}
@@ -182,13 +183,12 @@ func (t *together) step(members, joining []*member) error {
 		err := t.batch.Step(ctx)
 		traceStep(members, start, err)
 		if err != nil {
-			t.batch.Close()
-			t.batch, t.of = nil, nil
+			t.drop()
 			return err
 		}
 		t.engine.metrics.step(n, time.Since(start))
-		t.count()
 	}
+	t.note(t.batch.Pages())
 	for _, m := range members {
 		if m.text != nil && m.text.Done() {
 			m.result = m.text.Result()
@@ -198,12 +198,22 @@ func (t *together) step(members, joining []*member) error {
 	return nil
 }
 
-// count notes the numbers of pages for the metrics.
-func (t *together) count() {
+// drop ends the batch, whose texts cannot be continued. The next step begins another.
+func (t *together) drop() {
+	last := t.batch.Pages()
+	t.note(text.PageStats{Pages: last.Pages, Evicted: last.Evicted, Preempted: last.Preempted})
+	t.batch.Close()
+	t.batch, t.of, t.count = nil, nil, text.PageStats{}
+}
+
+// note notes the numbers of pages of the batch for the metrics.
+func (t *together) note(s text.PageStats) {
 	if t.pages.Load() == nil {
 		return
 	}
-	s := t.batch.Pages()
+	t.engine.metrics.evicted.Add(float64(s.Evicted - t.count.Evicted))
+	t.engine.metrics.preempted.Add(float64(s.Preempted - t.count.Preempted))
+	t.count = s
 	t.pages.Store(&s)
 }
 
