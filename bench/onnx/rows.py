@@ -5,8 +5,8 @@
 writes dynamic_rows (ops along an axis whose number of used rows depends on the data), dynamic_parts (Slice and Split
 at positions that depend on the data), dynamic_loops (Loop whose number of iterations is a size), dynamic_whiles (Loop
 that a condition ends), dynamic_scans (Scan over an open axis), dynamic_branches (If), dynamic_expanded (GatherElements
-and ScatterElements with an index for each row), dynamic_signal (Fourier transforms and parts of an axis of open size)
-and dynamic_windows (convolutions and pools of images of open sizes).
+and ScatterElements with an index for each row), dynamic_signal (Fourier transforms and parts of an axis of open size),
+dynamic_windows (convolutions and pools of images of open sizes) and dynamic_past (caches whose length may be 0).
 """
 
 import os, sys
@@ -46,7 +46,8 @@ class Model:
 
     def write(self, path, *feeds):
         g = helper.make_graph(self.nodes, "main", self.inputs, self.outputs, self.constants)
-        m = helper.make_model(g, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+        opsets = [helper.make_opsetid("", 18), helper.make_opsetid("com.microsoft", 1)]
+        m = helper.make_model(g, opset_imports=opsets, ir_version=8)
         s = ort.InferenceSession(m.SerializeToString(), providers=["CPUExecutionProvider"])
         for k, feed in enumerate(feeds):
             d = path if k == 0 else os.path.join(path, f"size{k}")
@@ -285,6 +286,25 @@ def scans():
     return m
 
 
+def past():
+    """Three caches: rows that come first, rows that are transposed in between, and GroupQueryAttention's."""
+    f, i32 = TensorProto.FLOAT, TensorProto.INT32
+    cache = [f, ["b", 2, "r", 8]]
+    m = Model(x=[f, ["b", "s", 16]], v=[f, ["b", "p", 16]], w=[f, ["b", "q", 2, 8]], k=cache, l=cache, n=[i32, ["b"]])
+    m.returns(m.op("ReduceSum", m.op("Concat", "v", "x", axis=1), m.const([1]), keepdims=0))
+    split = m.op("Reshape", "x", m.const([0, 0, 2, 8]))
+    new, old = (m.op("Transpose", y, perm=[0, 2, 1, 3]) for y in (split, "w"))
+    keys = m.op("Concat", old, new, axis=2)
+    scores = m.op("Softmax", m.op("MatMul", new, m.op("Transpose", keys, perm=[0, 1, 3, 2])))
+    m.returns(m.op("MatMul", scores, keys))
+    long = lambda y, axis: m.op("Gather", m.op("Shape", y), m.const(axis))
+    total = m.op("Cast", m.op("Add", long("x", 1), long("k", 2)), to=i32)
+    attention = dict(num_heads=2, kv_num_heads=2, domain="com.microsoft", outputs=3)
+    for y in m.op("GroupQueryAttention", "x", "x", "x", "k", "l", "n", total, **attention):
+        m.returns(y)
+    return m
+
+
 def main(out):
     rng = np.random.default_rng(7)
 
@@ -308,6 +328,11 @@ def main(out):
     signal().write(os.path.join(out, "dynamic_signal"), *({"x": x(*s)} for s in ((2, 17), (1, 10), (3, 9))))
     windows().write(os.path.join(out, "dynamic_windows"), *({"x": x(1, 2, *s)} for s in ((12, 10), (10, 8), (11, 13))))
     expanded().write(os.path.join(out, "dynamic_expanded"), *feeds)
+    feeds = []
+    for b, s, p in (2, 3, 0), (1, 2, 4), (3, 1, 5):
+        cache = {"v": x(b, p + 1, 16)[:, 1:], "w": x(b, p + 1, 2, 8)[:, 1:], "k": x(b, 2, p, 8), "l": x(b, 2, p, 8)}
+        feeds.append({"x": x(b, s, 16), **cache, "n": np.full(b, s + p - 1, np.int32)})
+    past().write(os.path.join(out, "dynamic_past"), *feeds)
 
 
 if __name__ == "__main__":

@@ -233,8 +233,8 @@ func (b *builder) size(name string) ir.Dim {
 	s := Size{Name: name, Symbol: symbol, Range: DefaultRange}
 	if r, ok := b.sizes[name]; ok {
 		s.Range, s.Given = r, true
-	} else {
-		s.Min = max(s.Min, b.least[name])
+	} else if least, ok := b.least[name]; ok {
+		s.Min = least
 	}
 	b.model.Sizes = append(b.model.Sizes, s)
 	if s.Min == s.Max {
