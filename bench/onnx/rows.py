@@ -6,7 +6,7 @@ writes dynamic_rows (ops along an axis whose number of used rows depends on the 
 at positions that depend on the data), dynamic_loops (Loop whose number of iterations is a size), dynamic_whiles (Loop
 that a condition ends), dynamic_scans (Scan over an open axis), dynamic_branches (If), dynamic_expanded (GatherElements
 and ScatterElements with an index for each row), dynamic_signal (Fourier transforms and parts of an axis of open size),
-dynamic_windows (convolutions and pools of images of open sizes) and dynamic_past (caches whose length may be 0).
+dynamic_windows (convolutions and pools of images of open sizes) dynamic_past (caches whose length may be 0) and dynamic_joined (If whose branches have different shapes).
 """
 
 import os, sys
@@ -305,6 +305,29 @@ def past():
     return m
 
 
+def joined():
+    """If whose branches have different numbers of rows, or different ranks, where the size x_rows decides."""
+    f, k = TensorProto.FLOAT, lambda v: m.const(v)
+    m = Model(x=[f, ["x_rows", 4]], p=[f, ["p_rows", 4]], use=[TensorProto.BOOL, []])
+
+    def either(condition, yes, no):
+        def graph(name, *node):
+            result = helper.make_tensor_value_info("z", f, None)
+            return helper.make_graph([helper.make_node(*node[:1], list(node[1:]), ["z"])], name, [], [result])
+
+        return m.op("If", condition, then_branch=graph("yes", *yes), else_branch=graph("no", *no))
+
+    n = m.op("Gather", m.op("Shape", "x"), k(0))
+    both = m.op("Concat", "p", "x", axis=0)
+    pads, axis, first = k([0, 0, 1, 0]), k([1]), k(0)
+    odd = m.op("Equal", m.op("Mod", n, k(2)), k(1))
+    for y in either("use", ["Identity", both], ["Relu", "x"]), either(odd, ["Pad", "x", pads], ["Identity", "x"]):
+        m.digest(y)
+    for c in m.op("Equal", n, k(1)), m.op("Not", m.op("Greater", n, k(1))), m.op("LessOrEqual", n, k(1)):
+        m.returns(either(c, ["Gather", "x", first], ["Relu", "x"]))
+    return m
+
+
 def main(out):
     rng = np.random.default_rng(7)
 
@@ -332,6 +355,8 @@ def main(out):
     for b, s, p in (2, 3, 0), (1, 2, 4), (3, 1, 5):
         cache = {"v": x(b, p + 1, 16)[:, 1:], "w": x(b, p + 1, 2, 8)[:, 1:], "k": x(b, 2, p, 8), "l": x(b, 2, p, 8)}
         feeds.append({"x": x(b, s, 16), **cache, "n": np.full(b, s + p - 1, np.int32)})
+    feeds2 = [{"x": x(n, 4), "p": x(p, 4), "use": np.array(u)} for n, p, u in ((3, 2, True), (2, 5, False), (5, 1, True))]
+    joined().write(os.path.join(out, "dynamic_joined"), *feeds2)
     past().write(os.path.join(out, "dynamic_past"), *feeds)
 
 

@@ -164,7 +164,8 @@ func TestPast(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	empty := map[string]bool{"dynamic_past p": true, "dynamic_past q": true, "dynamic_past r": true}
+	empty := map[string]bool{"dynamic_past p": true, "dynamic_past q": true, "dynamic_past r": true,
+		"dynamic_joined p_rows": true}
 	for _, path := range models {
 		f, err := Open(path)
 		if err != nil {
