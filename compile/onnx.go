@@ -132,6 +132,9 @@ func (m *Model) describeSizes(o onnx.Options, sizes map[string]onnx.Size) error 
 		how := "--size"
 		if !s.Given {
 			how = fmt.Sprintf("default; choose with --size %s=MIN..MAX or --size %s=N", s.Name, s.Name)
+			if s.Past {
+				how = "the length of a past, which may be empty; " + how
+			}
 		}
 		m.fact("size "+s.Name, "%d to %d (%s)", s.Min, s.Max, how)
 	}

@@ -5,8 +5,8 @@
 writes dynamic_rows (ops along an axis whose number of used rows depends on the data), dynamic_parts (Slice and Split
 at positions that depend on the data), dynamic_loops (Loop whose number of iterations is a size), dynamic_whiles (Loop
 that a condition ends), dynamic_scans (Scan over an open axis), dynamic_branches (If), dynamic_expanded (GatherElements
-and ScatterElements with an index for each row), dynamic_signal (Fourier transforms and parts of an axis of open size)
-and dynamic_windows (convolutions and pools of images of open sizes).
+and ScatterElements with an index for each row), dynamic_signal (Fourier transforms and parts of an axis of open size),
+dynamic_windows (convolutions and pools of images of open sizes) dynamic_past (caches whose length may be 0) and dynamic_joined (If whose branches have different shapes).
 """
 
 import os, sys
@@ -46,7 +46,8 @@ class Model:
 
     def write(self, path, *feeds):
         g = helper.make_graph(self.nodes, "main", self.inputs, self.outputs, self.constants)
-        m = helper.make_model(g, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+        opsets = [helper.make_opsetid("", 18), helper.make_opsetid("com.microsoft", 1)]
+        m = helper.make_model(g, opset_imports=opsets, ir_version=8)
         s = ort.InferenceSession(m.SerializeToString(), providers=["CPUExecutionProvider"])
         for k, feed in enumerate(feeds):
             d = path if k == 0 else os.path.join(path, f"size{k}")
@@ -285,6 +286,48 @@ def scans():
     return m
 
 
+def past():
+    """Three caches: rows that come first, rows that are transposed in between, and GroupQueryAttention's."""
+    f, i32 = TensorProto.FLOAT, TensorProto.INT32
+    cache = [f, ["b", 2, "r", 8]]
+    m = Model(x=[f, ["b", "s", 16]], v=[f, ["b", "p", 16]], w=[f, ["b", "q", 2, 8]], k=cache, l=cache, n=[i32, ["b"]])
+    m.returns(m.op("ReduceSum", m.op("Concat", "v", "x", axis=1), m.const([1]), keepdims=0))
+    split = m.op("Reshape", "x", m.const([0, 0, 2, 8]))
+    new, old = (m.op("Transpose", y, perm=[0, 2, 1, 3]) for y in (split, "w"))
+    keys = m.op("Concat", old, new, axis=2)
+    scores = m.op("Softmax", m.op("MatMul", new, m.op("Transpose", keys, perm=[0, 1, 3, 2])))
+    m.returns(m.op("MatMul", scores, keys))
+    long = lambda y, axis: m.op("Gather", m.op("Shape", y), m.const(axis))
+    total = m.op("Cast", m.op("Add", long("x", 1), long("k", 2)), to=i32)
+    attention = dict(num_heads=2, kv_num_heads=2, domain="com.microsoft", outputs=3)
+    for y in m.op("GroupQueryAttention", "x", "x", "x", "k", "l", "n", total, **attention):
+        m.returns(y)
+    return m
+
+
+def joined():
+    """If whose branches have different numbers of rows, or different ranks, where the size x_rows decides."""
+    f, k = TensorProto.FLOAT, lambda v: m.const(v)
+    m = Model(x=[f, ["x_rows", 4]], p=[f, ["p_rows", 4]], use=[TensorProto.BOOL, []])
+
+    def either(condition, yes, no):
+        def graph(name, *node):
+            result = helper.make_tensor_value_info("z", f, None)
+            return helper.make_graph([helper.make_node(*node[:1], list(node[1:]), ["z"])], name, [], [result])
+
+        return m.op("If", condition, then_branch=graph("yes", *yes), else_branch=graph("no", *no))
+
+    n = m.op("Gather", m.op("Shape", "x"), k(0))
+    both = m.op("Concat", "p", "x", axis=0)
+    pads, axis, first = k([0, 0, 1, 0]), k([1]), k(0)
+    odd = m.op("Equal", m.op("Mod", n, k(2)), k(1))
+    for y in either("use", ["Identity", both], ["Relu", "x"]), either(odd, ["Pad", "x", pads], ["Identity", "x"]):
+        m.digest(y)
+    for c in m.op("Equal", n, k(1)), m.op("Not", m.op("Greater", n, k(1))), m.op("LessOrEqual", n, k(1)):
+        m.returns(either(c, ["Gather", "x", first], ["Relu", "x"]))
+    return m
+
+
 def main(out):
     rng = np.random.default_rng(7)
 
@@ -308,6 +351,13 @@ def main(out):
     signal().write(os.path.join(out, "dynamic_signal"), *({"x": x(*s)} for s in ((2, 17), (1, 10), (3, 9))))
     windows().write(os.path.join(out, "dynamic_windows"), *({"x": x(1, 2, *s)} for s in ((12, 10), (10, 8), (11, 13))))
     expanded().write(os.path.join(out, "dynamic_expanded"), *feeds)
+    feeds = []
+    for b, s, p in (2, 3, 0), (1, 2, 4), (3, 1, 5):
+        cache = {"v": x(b, p + 1, 16)[:, 1:], "w": x(b, p + 1, 2, 8)[:, 1:], "k": x(b, 2, p, 8), "l": x(b, 2, p, 8)}
+        feeds.append({"x": x(b, s, 16), **cache, "n": np.full(b, s + p - 1, np.int32)})
+    feeds2 = [{"x": x(n, 4), "p": x(p, 4), "use": np.array(u)} for n, p, u in ((3, 2, True), (2, 5, False), (5, 1, True))]
+    joined().write(os.path.join(out, "dynamic_joined"), *feeds2)
+    past().write(os.path.join(out, "dynamic_past"), *feeds)
 
 
 if __name__ == "__main__":

@@ -108,7 +108,7 @@ func (b *builder) build(g *onnxpb.GraphProto) error {
 		}
 		for _, out := range g.GetOutput() { // which say how many rows of another one are used
 			if v := b.scope.find(out.GetName()); v.bound != nil {
-				b.g.Return(unique(used, symbolic(out.GetName()+"_count", "count")), v.bound.count)
+				b.g.Return(unique(used, symbolic(out.GetName(), "output")+"_count"), v.bound.count)
 			}
 		}
 	})
@@ -233,8 +233,8 @@ func (b *builder) size(name string) ir.Dim {
 	s := Size{Name: name, Symbol: symbol, Range: DefaultRange}
 	if r, ok := b.sizes[name]; ok {
 		s.Range, s.Given = r, true
-	} else {
-		s.Min = max(s.Min, b.least[name])
+	} else if least, ok := b.least[name]; ok {
+		s.Min = least
 	}
 	b.model.Sizes = append(b.model.Sizes, s)
 	if s.Min == s.Max {
@@ -441,6 +441,9 @@ func (b *builder) convert(n *node) {
 		}
 		if v.narrow == 0 {
 			n.narrow(v)
+		}
+		if v.decided == nil {
+			v.decided = n.decidedBy()
 		}
 		b.scope.values[name] = v
 	}

@@ -7,8 +7,6 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/rlx-go/rlx/core/dtype"
-	"github.com/rlx-go/rlx/core/hir"
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
 	"github.com/rlx-go/rlx/models/onnx/onnxpb"
@@ -122,49 +120,15 @@ func (n *node) inline(g *onnxpb.GraphProto, in []*value) []*value {
 
 // The ranks of inputs.
 var (
-	_ = ranks("one", "If")
 	_ = ranks("one one", "Loop")
 )
 
 var (
-	_ = register("If", conversion{since: 1, keep: true, convert: ifOp})
 	_ = register("Loop", conversion{since: 1, keep: true, convert: loopOp,
 		note: "unrolled, or a loop if the number of iterations is a size; it must have an upper limit"})
 	_ = register("Scan", conversion{since: 9, keep: true, convert: scanOp,
 		note: "unrolled, or a loop if the length is a size"})
 )
-
-// ifOp converts If. If the condition is known, it converts only the branch that is taken.
-func ifOp(n *node) []*value {
-	if n.in[0].isKnown() {
-		name := "else_branch"
-		if n.array(0).At(0) != 0 {
-			name = "then_branch"
-		}
-		return n.inline(n.graph(name), nil)
-	}
-	pred := op.Reshape(n.x(0), ir.Shape{})
-	then, thenIn := n.body(n.graph("then_branch"), nil)
-	other, otherIn := n.body(n.graph("else_branch"), nil)
-	if len(then.Outputs) != len(other.Outputs) {
-		n.fail("its branches have %d and %d outputs; want the same number", len(then.Outputs), len(other.Outputs))
-	}
-	var out []*value
-	captures := append(slices.Clone(thenIn), otherIn...)
-	for i := range then.Outputs {
-		t, e := n.branch(then, captures, 0, i), n.branch(other, captures, len(thenIn), i)
-		xs := []*ir.Node{pred}
-		for _, v := range captures {
-			xs = append(xs, n.b.at(v))
-		}
-		if len(captures) == 0 { // a block needs an operand
-			xs = append(xs, pred)
-		}
-		x := n.b.g.Add(hir.IfDef, hir.IfAttrs{Then: t, Else: e}, xs...)
-		out = append(out, &value{typ: x.Type, node: x})
-	}
-	return out
-}
 
 // body converts a graph inside a node to a graph of its own. It returns the values of the graphs around it that it
 // reads, which are its inputs after those that inputs adds and returns, in order.
@@ -238,27 +202,6 @@ func (n *node) body(g *onnxpb.GraphProto, inputs func(inner *ir.Graph) []*value)
 		outer.Fail(err)
 	}
 	return inner, captured
-}
-
-// branch returns the graph of one output of a branch. Its inputs are the captures of both branches.
-func (n *node) branch(body *ir.Graph, captures []*value, first, output int) *ir.Graph {
-	g := ir.NewGraph(unique(n.b.graphs, body.Name), body.Syms...)
-	err := g.Build(func() {
-		var in []*ir.Node
-		for i, v := range captures {
-			in = append(in, op.Input(g, "x"+string(rune('a'+i/26%26))+string(rune('a'+i%26)), v.typ))
-		}
-		if len(captures) == 0 {
-			op.Input(g, "unused", ir.TypeOf(dtype.Bool))
-		}
-		mine := in[first:]
-		out := g.Inline(body, mine[:len(body.Inputs())], "")
-		g.Return("y", out[output])
-	})
-	if err != nil {
-		n.b.g.Fail(err)
-	}
-	return g
 }
 
 // outputType returns the declared type of an output of a graph, which must be static.

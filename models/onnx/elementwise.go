@@ -244,10 +244,6 @@ var _ = func() struct{} {
 	for name, f := range map[string]func(a, b *ir.Node) *ir.Node{
 		"And": op.And, "Or": op.Or, "Xor": op.Xor, "BitwiseAnd": op.And, "BitwiseOr": op.Or, "BitwiseXor": op.Xor,
 		"GreaterOrEqual": op.Ge, "LessOrEqual": op.Le, "Greater": op.Gt, "Less": op.Lt,
-	} {
-		on(name, 1, pairOf(f))
-	}
-	for name, f := range map[string]func(a, b *ir.Node) *ir.Node{
 		"Add": op.Add, "Sub": op.Sub, "Mul": op.Mul, "Div": op.Div, "Equal": op.Eq,
 	} {
 		register(name, conversion{since: 1, convert: pairOf(f), symbolic: symbolicBinary[name]})

@@ -85,16 +85,21 @@ type Size struct {
 	Name, Symbol string // the symbol is the name, with the characters that a symbol may have
 	Range
 	Given bool // Options.Sizes has it
+	Past  bool // it is the length of a past, which may be empty
 }
 
 // Import builds the graph of a file. A size whose range is not given has a smallest value of more than that of
-// DefaultRange if the model needs it, such as 4 for a model that reads the last four elements of an axis.
+// DefaultRange if the model needs it, such as 4 for a model that reads the last four elements of an axis. That of the
+// length of a past is 0.
 func Import(f *File, o Options) (*Model, error) {
 	least := map[string]int64{}
 	for range maxNeeds {
 		m, need, err := imported(f, o, least)
+		if err == nil {
+			return withoutPast(f, o, least, m), nil
+		}
 		if need == nil || need.Given {
-			return m, err
+			return nil, err
 		}
 		least[need.Name] = need.Min
 	}
@@ -105,8 +110,8 @@ func Import(f *File, o Options) (*Model, error) {
 // maxNeeds bounds how often a size gets a larger smallest value.
 const maxNeeds = 64
 
-// imported builds the graph of a file. least has smallest values of sizes whose range is not given. If the import ends
-// because one is too small, need has a larger one.
+// imported builds the graph of a file. least has smallest values of sizes whose range is not given; that of the others
+// is DefaultRange's. If the import ends because one is too small, need has a larger one.
 func imported(f *File, o Options, least map[string]int64) (model *Model, need *Size, err error) {
 	m := &Model{weights: o.Weights, Opset: f.opset("")}
 	if o.Weights == nil {

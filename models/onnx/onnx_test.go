@@ -158,6 +158,51 @@ func TestSmallestSize(t *testing.T) {
 	}
 }
 
+// TestPast checks which sizes begin at 0: the lengths of a past in models exported or written with other names for them.
+func TestPast(t *testing.T) {
+	models, err := filepath.Glob("testdata/dynamic_*/model.onnx")
+	if err != nil {
+		t.Fatal(err)
+	}
+	empty := map[string]bool{"dynamic_past p": true, "dynamic_past q": true, "dynamic_past r": true,
+		"dynamic_joined p_rows": true}
+	for _, path := range models {
+		f, err := Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		m, err := Import(f, Options{Sizes: ranges[filepath.Base(filepath.Dir(path))]})
+		if err != nil {
+			t.Fatal(path, err)
+		}
+		for _, s := range m.Sizes {
+			name := filepath.Base(filepath.Dir(path)) + " " + s.Name
+			if want := empty[name]; (s.Min == 0) != want || s.Past != want {
+				t.Errorf("%s is %+v; want an empty past: %v", name, s, want)
+			}
+			delete(empty, name)
+		}
+	}
+	if len(empty) > 0 {
+		t.Errorf("not found: %v", empty)
+	}
+	f, err := Open("testdata/dynamic_past/model.onnx")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	m, err := Import(f, Options{Sizes: map[string]Range{"r": {2, 9}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range m.Sizes {
+		if s.Name == "r" && (s.Range != Range{2, 9} || s.Past) {
+			t.Errorf("a range that is given became %+v", s)
+		}
+	}
+}
+
 // readAll reads the tensors of a folder: inputs by name, outputs by number.
 func readAll(t *testing.T, dir, kind string) map[string]*tensor.Array {
 	t.Helper()

@@ -85,22 +85,97 @@ var symbolicBinary = map[string]func(n *node) []*value{
 		d := n.in[0].typ.DType
 		return n.pairwise(d, func(a, b elem) (elem, bool) { return n.quotient(a, b, d.IsFloat()) })
 	},
-	"Equal": func(n *node) []*value {
-		return n.pairwise(dtype.Bool, func(a, b elem) (elem, bool) {
-			if a == b {
-				return integer(ir.Static(1)), true
-			}
-			if a.rows != nil || b.rows != nil { // it is only known that they are not negative
-				negative := func(x elem) bool { return x.rows == nil && x.num.IsStatic() && x.num.Const < 0 }
-				return integer(ir.Static(0)), negative(a) || negative(b)
-			}
-			x, ok := a.num.Sub(b.num)
-			if lo, hi := n.b.g.Syms.Bounds(x); !ok || a.den != 1 || b.den != 1 || lo <= 0 && hi >= 0 {
-				return elem{}, false
-			}
+	"Equal":          compared,
+	"Greater":        compared,
+	"GreaterOrEqual": compared,
+	"Less":           compared,
+	"LessOrEqual":    compared,
+}
+
+// settling returns, for a comparison of integers a and b, numbers that are not negative where it is true and where it is
+// false. Equal has two for false.
+func settling(name string, a, b ir.Dim) (yes, no []ir.Dim, ok bool) {
+	minus := func(x, y ir.Dim, more int64) ir.Dim { // x-y-more
+		d, fits := x.Sub(y)
+		d, fits2 := d.Sub(ir.Static(more))
+		ok = ok && fits && fits2
+		return d
+	}
+	ok = true
+	switch name {
+	case "Equal":
+		no = []ir.Dim{minus(a, b, 1), minus(b, a, 1)}
+	case "Greater":
+		yes, no = []ir.Dim{minus(a, b, 1)}, []ir.Dim{minus(b, a, 0)}
+	case "GreaterOrEqual":
+		yes, no = []ir.Dim{minus(a, b, 0)}, []ir.Dim{minus(b, a, 1)}
+	case "Less", "LessOrEqual":
+		return settling(strings.Replace(name, "Less", "Greater", 1), b, a)
+	}
+	return yes, no, ok
+}
+
+// compared compares sizes, where their ranges decide.
+func compared(n *node) []*value {
+	name := n.p.GetOpType()
+	return n.pairwise(dtype.Bool, func(a, b elem) (elem, bool) {
+		if name == "Equal" && a == b {
+			return integer(ir.Static(1)), true
+		}
+		if a.rows != nil || b.rows != nil { // it is only known that they are not negative
+			negative := func(x elem) bool { return x.rows == nil && x.num.IsStatic() && x.num.Const < 0 }
+			return integer(ir.Static(0)), negative(a) || negative(b)
+		}
+		yes, no, ok := settling(name, a.num, b.num)
+		if !ok || a.den != 1 || b.den != 1 {
+			return elem{}, false
+		}
+		always := func(d ir.Dim) bool {
+			lo, _ := n.b.g.Syms.Bounds(d)
+			return lo >= 0
+		}
+		switch {
+		case slices.ContainsFunc(yes, always):
+			return integer(ir.Static(1)), true
+		case slices.ContainsFunc(no, always):
 			return integer(ir.Static(0)), true
-		})
-	},
+		}
+		return elem{}, false
+	})
+}
+
+var comparisons = strings.Fields("Equal Greater GreaterOrEqual Less LessOrEqual")
+
+// passesOn has ops whose result is a condition on sizes if an input is.
+var passesOn = strings.Fields("And Cast Identity Not Or Reshape Squeeze Unsqueeze")
+
+// decidedBy returns what makes the result of a node known; see value.decided.
+func (n *node) decidedBy() (out []ir.Dim) {
+	if canonical(n.p.GetDomain()) != "" {
+		return nil
+	}
+	name := n.p.GetOpType()
+	if slices.Contains(passesOn, name) {
+		for _, v := range n.in {
+			if v != nil {
+				out = append(out, v.decided...)
+			}
+		}
+		return out
+	}
+	if !slices.Contains(comparisons, name) || len(n.in) != 2 || n.in[0] == nil || n.in[1] == nil {
+		return nil
+	}
+	a, ok := n.in[0].list()
+	b, ok2 := n.in[1].list()
+	if !ok || !ok2 || len(a) != 1 || len(b) != 1 || a[0].den != 1 || b[0].den != 1 || a[0].rows != nil || b[0].rows != nil {
+		return nil
+	}
+	yes, no, ok := settling(name, a[0].num, b[0].num)
+	if !ok {
+		return nil
+	}
+	return append(yes, no...)
 }
 
 func sum(a, b elem, minus bool) (elem, bool) {
