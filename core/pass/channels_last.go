@@ -41,10 +41,12 @@ func channelsLast(c *context, g *ir.Graph) (*ir.Graph, error) {
 
 // Units of cost. A convolution that is turned gains less for each element of its operand and its result than a
 // transpose of this element costs. So one that stands alone stays as it is. One with fewer
-// channels than the target asks for loses the missing share.
+// channels than the target asks for loses the missing share, unless its images have one pixel, for which both layouts
+// are the same. A transpose between a convolution and its activation keeps the two apart.
 const (
 	transposeCost = 5
 	convGain      = 4
+	fuseGain      = 1
 )
 
 // mostElements limits the size that is assumed for a value, so that no sum of costs overflows.
@@ -76,6 +78,9 @@ func gains(n *ir.Node) bool {
 	return ok && op.ChannelsLast(layout) != "" && !n.Is(op.PoolDef) && !n.Is(op.AdaptiveAvgPoolDef)
 }
 
+// onePixel reports whether the images of x have one pixel, so that their layout does not matter.
+func onePixel(x *ir.Node) bool { return onlyOnes(x.Type.Shape, toLast(x.Type.Rank(), 1)) }
+
 // choose sets channels and turned.
 func (t *turning) choose() {
 	t.channels, t.turned = make([]int, len(t.g.Nodes)), make([]bool, len(t.g.Nodes))
@@ -103,11 +108,15 @@ func (t *turning) choose() {
 		if gains(n) && v != sink {
 			gain := convGain * (t.elements(n) + t.elements(n.In[0]))
 			c, least := n.Type.Shape[1], int64(t.target.ChannelsLast)
-			if c.IsStatic() && c.Const < least {
+			if c.IsStatic() && c.Const < least && !(onePixel(n) && onePixel(n.In[0])) {
 				w.edge(v, sink, gain*(least-c.Const)/least)
 			} else {
 				w.edge(source, v, gain)
 			}
+		}
+		if n.Op.Elementwise && len(n.In) == 1 && v != sink && gains(n.In[0]) { // the convolution may absorb n
+			w.edge(v, vertex[n.In[0].ID], fuseGain*t.elements(n))
+			w.edge(vertex[n.In[0].ID], v, fuseGain*t.elements(n))
 		}
 		for k, x := range n.In {
 			switch {

@@ -22,8 +22,11 @@ var (
 	_ = on("GatherElements", 11, func(n *node) []*value {
 		x := n.x(0)
 		axis := n.axis(n.int("axis", 0), x.Type.Rank())
-		if rows := n.rowIndices(1, x.Type.Shape, axis); rows != nil {
+		switch rows := n.rowIndices(1, x.Type.Shape, axis); {
+		case rows != nil && axis == 0:
 			return one(op.Gather(x, rows, 0))
+		case rows != nil && x.Type.DType.IsFloat(): // of which every target that gathers has tables
+			return one(op.GatherBatched(x, rows, axis))
 		}
 		return one(n.pick(x, n.indices(1, x.Type.Shape[axis]), axis))
 	})
@@ -158,7 +161,8 @@ func (n *node) rowOf(idx *ir.Node, shape ir.Shape) *ir.Node {
 func scatterElements(n *node) []*value {
 	x, u := n.x(0), n.x(2)
 	axis := n.axis(n.int("axis", 0), x.Type.Rank())
-	if rows := n.rowIndices(1, x.Type.Shape, axis); rows != nil && u.Type.Shape.Equal(n.x(1).Type.Shape) {
+	rows := n.rowIndices(1, x.Type.Shape, axis)
+	if axis == 0 && rows != nil && u.Type.Shape.Equal(n.x(1).Type.Shape) {
 		return one(op.Scatter(x, rows, u, n.str("reduction", "none")))
 	}
 	idx := n.indices(1, x.Type.Shape[axis])
@@ -190,25 +194,32 @@ func symbolicScatter(n *node) []*value {
 	return []*value{sizes(v.typ.DType, v.typ.Shape, out)}
 }
 
-// rowIndices returns the indices of whole rows if input i, the indices of elements of a tensor of that shape, is one
-// index for each row, expanded to its elements. PyTorch exports index_add so. It returns nil for other indices.
+// rowIndices returns the indices of whole rows if input i, the indices of elements of a tensor of that shape along an
+// axis, is one index for each row, expanded to its elements. PyTorch exports index_add and the choice of experts so.
+// The indices have the axes of the tensor up to this one. rowIndices returns nil for other indices.
 func (n *node) rowIndices(i int, shape ir.Shape, axis int) *ir.Node {
 	idx := n.x(i)
-	if axis != 0 || len(shape) < 2 || idx.Type.Rank() != len(shape) || !idx.Is(op.ExpandDef) ||
+	rank := len(shape)
+	if rank < 2 || idx.Type.Rank() != rank || !idx.Type.Shape[:axis].Equal(shape[:axis]) ||
 		slices.ContainsFunc(n.in, func(v *value) bool { return v != nil && v.bound != nil }) {
 		return nil
 	}
-	rows := idx.In[0]
-	if rows.Type.Rank() != len(shape) || rows.Type.Shape[0] != idx.Type.Shape[0] {
-		return nil
-	}
-	for a := 1; a < len(shape); a++ {
-		if !rows.Type.Shape[a].Is(1) || idx.Type.Shape[a] != shape[a] {
+	rows := idx
+	if axis < rank-1 {
+		if !idx.Is(op.ExpandDef) || !idx.Type.Shape[axis+1:].Equal(shape[axis+1:]) {
 			return nil
 		}
+		rows = idx.In[0]
+		if rows.Type.Rank() != rank || !rows.Type.Shape[:axis+1].Equal(idx.Type.Shape[:axis+1]) ||
+			slices.ContainsFunc(rows.Type.Shape[axis+1:], func(d ir.Dim) bool { return !d.Is(1) }) {
+			return nil
+		}
+		rows = op.Reshape(rows, rows.Type.Shape[:axis+1])
 	}
-	rows = op.Reshape(rows, rows.Type.Shape[:1])
-	return op.Where(op.Lt(rows, number(0, rows)), op.Add(rows, n.sizeNode(shape[0], rows.Type.DType)), rows)
+	if rows == idx {
+		return n.indices(i, shape[axis])
+	}
+	return op.Where(op.Lt(rows, number(0, rows)), op.Add(rows, n.sizeNode(shape[axis], rows.Type.DType)), rows)
 }
 
 // tensorScatter writes the rows of an update into a cache, from a position of each batch on.

@@ -78,6 +78,8 @@ func Convolve(p *pool.Pool, g *Args) {
 		c.pixels()
 	case c.byChannel():
 		c.channels()
+	case c.mixed():
+		c.mixes()
 	case c.inPatches():
 		c.patches()
 	case c.Packed != nil && c.byWinograd():

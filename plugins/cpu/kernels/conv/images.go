@@ -46,6 +46,8 @@ func (g *convolution) kept() bool {
 	switch k := g.Packed; {
 	case g.byChannel():
 		return !g.byPixel() || *k.forPixels(g) != nil
+	case g.mixed():
+		return true
 	case g.inPatches(): // of all images at once
 		return false
 	case g.byWinograd():

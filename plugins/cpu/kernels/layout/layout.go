@@ -46,13 +46,20 @@ type runs[T any] struct {
 }
 
 func (g *runs[T]) Do(lo, hi, _ int) {
-	for t := lo; t < hi; t++ {
-		in, rest := 0, t
-		for i := g.rank - 1; i >= 0; i-- {
+	last := g.rank - 1
+	if last < 0 {
+		copy(g.dst[lo*g.run:hi*g.run], g.src[lo*g.run:])
+		return
+	}
+	for lo < hi { // the runs of one line, which are at the same distance in src
+		in, rest := 0, lo
+		for i := last; i >= 0; i-- {
 			in += rest % g.dims[i] * g.strides[i]
 			rest /= g.dims[i]
 		}
-		copy(g.dst[t*g.run:(t+1)*g.run], g.src[in:])
+		n := min(hi-lo, g.dims[last]-lo%g.dims[last])
+		copyRows(g.dst[lo*g.run:], g.src[in:], g.run, g.strides[last], g.run, n)
+		lo += n
 	}
 }
 
@@ -98,17 +105,14 @@ type columns[T any] struct {
 
 // Do counts items over the elements of all rows, so that threads also share few long rows.
 func (c *columns[T]) Do(lo, hi, _ int) {
-	if c.n == 1 {
-		for r := lo; r < hi; r++ {
-			c.dst[r*c.ldd+c.out] = c.src[r*c.lds+c.in]
-		}
-		return
-	}
 	r, at := lo/c.n, lo%c.n
 	for lo < hi {
-		m := min(c.n-at, hi-lo)
-		copy(c.dst[r*c.ldd+c.out+at:][:m], c.src[r*c.lds+c.in+at:])
-		r, at, lo = r+1, 0, lo+m
+		m, rows := min(c.n-at, hi-lo), 1
+		if at == 0 {
+			rows = max(1, (hi-lo)/c.n)
+		}
+		copyRows(c.dst[r*c.ldd+c.out+at:], c.src[r*c.lds+c.in+at:], c.ldd, c.lds, m, rows)
+		r, at, lo = r+rows, 0, lo+m*rows
 	}
 }
 

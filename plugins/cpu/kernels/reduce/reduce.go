@@ -80,6 +80,8 @@ type folder[A any] interface {
 	merge(dst, src []A)
 	// finish stores results from index at on. Each is the reduction of count elements.
 	finish(at int, acc []A, count int)
+	// few stores n results, of the columns from index from on, from index at on. It returns false if it cannot.
+	few(at, from, n, worker int) bool
 }
 
 // reducing iterates over the elements of an operand. Adjacent axes that are both kept, or both reduced, are merged, and
@@ -201,6 +203,9 @@ func (g *reducing[A]) Do(lo, hi, worker int) {
 		for i := g.kept - 1; i >= 0; i-- {
 			at += rest % g.keep[i] * g.keepStride[i]
 			rest /= g.keep[i]
+		}
+		if g.chunks == 1 && !g.runs && g.cuts == 1 && g.f.few(o*g.inner+c, at, n, worker) {
+			continue
 		}
 		start := g.f.start()
 		for i := range n {

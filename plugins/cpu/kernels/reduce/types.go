@@ -8,6 +8,7 @@ import (
 	"github.com/rlx-go/rlx/plugins/cpu/kernels/elementwise"
 	"github.com/rlx-go/rlx/plugins/cpu/kernels/pool"
 	"github.com/rlx-go/rlx/plugins/cpu/kernels/stored"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/vec"
 )
 
 // singles reduces f32, f16 or bf16.
@@ -148,6 +149,40 @@ func (g *singles) columns(acc []float64, at, rows, stride, worker int) {
 	sc.Release(mark)
 }
 
+// few reduces columns of f32 that are added up without float64 in between, in the memory of the results.
+func (g *singles) few(at, from, n, worker int) bool {
+	x, rows, stride := g.src.Floats, g.count, g.cutStride[0]
+	if g.dst.Kind != dtype.F32 || x == nil || rows == 0 || rows > Rows {
+		return false
+	}
+	s, dst, op := g.p.Set, g.dst.Floats[at:][:n], g.op
+	if op == Mean {
+		op = Sum
+	}
+	x = x[from:][:(rows-1)*stride+n]
+	copy(dst, x)
+	if rows > 1 && On(s).Folds != nil {
+		On(s).Folds.rows[op](&dst[0], &x[stride], n, stride, rows-1)
+	} else {
+		f := g.vector()
+		for r := 1; r < rows; r++ {
+			f(dst, dst, x[r*stride:][:n])
+		}
+	}
+	if g.op == Mean {
+		sc := g.p.Scratch(worker)
+		mark := sc.Mark()
+		count := sc.Floats(min(n, divisors))
+		vec.Fill(count, float32(rows))
+		for ; len(dst) > 0; dst = dst[min(divisors, len(dst)):] {
+			d := dst[:min(divisors, len(dst))]
+			elementwise.On(s).Binary[elementwise.Div](d, d, count[:len(d)])
+		}
+		sc.Release(mark)
+	}
+	return true
+}
+
 // numeric reduces f64 or integers. Integers are folded in their own type, in which they wrap as the result must.
 type numeric[T float64 | elementwise.Integer] struct {
 	reducing[T]
@@ -167,6 +202,8 @@ func (g *numeric[T]) finish(at int, acc []T, count int) {
 		}
 	}
 }
+
+func (g *numeric[T]) few(_, _, _, _ int) bool { return false }
 
 func (g *numeric[T]) runs(acc []T, at, n, ld, _ int) {
 	for i := range acc {
@@ -314,6 +351,8 @@ func (g *bools) merge(dst, src []uint8) {
 }
 
 func (g *bools) finish(at int, acc []uint8, _ int) { copy(g.dst[at:], acc) }
+
+func (g *bools) few(_, _, _, _ int) bool { return false }
 
 func (g *bools) runs(acc []uint8, at, n, ld, _ int) {
 	for i := range acc {
