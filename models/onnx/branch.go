@@ -21,7 +21,7 @@ var (
 		note: "branches of different ranks: the sizes must decide the condition"})
 )
 
-// ifOp converts If. The branch that a known condition does not take is not looked at.
+// ifOp converts If. If the condition is known, it converts only the branch that is taken.
 func ifOp(n *node) []*value {
 	if n.in[0].isKnown() {
 		name := "else_branch"
