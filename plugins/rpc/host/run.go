@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"slices"
+	"sync"
 	"time"
 
 	"google.golang.org/grpc"
@@ -186,20 +187,17 @@ func (x *hostRun) run(ctx context.Context) error {
 
 // attend reports progress, and cancels the run when ctx is cancelled, until end is called.
 func (x *hostRun) attend(ctx context.Context) (end func()) {
-	var reported chan struct{}
+	var p *progress
 	if x.r.Progress != nil {
-		reported = make(chan struct{})
-		go func() {
-			defer close(reported)
-			x.reportProgress()
-		}()
+		p = &progress{x: x, last: -1}
+		p.begin()
 	}
 	stop := context.AfterFunc(ctx, func() { x.cancelWith(ctx) })
 	return func() {
 		stop()
 		close(x.finished)
-		if reported != nil {
-			<-reported
+		if p != nil {
+			p.end()
 		}
 	}
 }
@@ -234,24 +232,44 @@ func (x *hostRun) atStep(err error, step *wire.StepError) error {
 	return err
 }
 
-// reportProgress calls Progress with the number of completed steps until the run ends.
-func (x *hostRun) reportProgress() {
-	tick := time.NewTicker(sampleEvery)
-	defer tick.Stop()
-	last := -1
-	for {
-		select {
-		case <-x.finished:
-			if x.succeeded {
-				x.r.Progress(len(x.e.prog.Steps))
-			}
-			return
-		case <-tick.C:
-			if n, _ := x.e.session.Progress(); n > 0 && n-1 > last {
-				last = n - 1
-				x.r.Progress(last)
-			}
-		}
+// progress reports how many steps of a run have been completed. Like a lifeWatch, it costs a short run one timer and no
+// goroutine.
+type progress struct {
+	x *hostRun
+
+	mu    sync.Mutex
+	timer *time.Timer
+	ended bool
+	last  int // what was reported last, -1 before
+}
+
+func (p *progress) begin() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.timer = time.AfterFunc(sampleEvery, p.sample)
+}
+
+func (p *progress) sample() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ended {
+		return
+	}
+	if n, _ := p.x.e.session.Progress(); n > 0 && n-1 > p.last {
+		p.last = n - 1
+		p.x.r.Progress(p.last)
+	}
+	p.timer.Reset(sampleEvery)
+}
+
+// end waits for a call of Progress, and makes the last one if the run has succeeded.
+func (p *progress) end() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ended = true
+	p.timer.Stop()
+	if p.x.succeeded {
+		p.x.r.Progress(len(p.x.e.prog.Steps))
 	}
 }
 
