@@ -53,37 +53,33 @@ var activations = map[string]func(t *text, x string){
 		t.clamp(s, 0, 1)
 		t.add("mul.f32 %s, %s, %s", x, x, s)
 	},
-	// 0.5 x (1 + erf(x / sqrt 2)); erf as in Abramowitz and Stegun, Handbook of Mathematical Functions, 7.1.26
+	// h + |h| erf(|x| / sqrt 2) with h = x / 2; erf(z) = 1 - p(k) e^(-z z) with k = 1 / (1 + 0.3275911 z) as in Abramowitz
+	// and Stegun, Handbook of Mathematical Functions, 7.1.26
 	"gelu": func(t *text, x string) {
-		z := t.get("f", "mul.f32", "%s, 0f3F3504F3", x)
-		a := t.get("f", "abs.f32", "%s", z)
-		d := t.get("f", "fma.rn.f32", "%s, 0f3EA7BA05, 0f3F800000", a)
-		k := t.get("f", "rcp.approx.f32", "%s", d)
-		p := t.get("f", "fma.rn.f32", "%s, 0f3F87DC22, 0fBFBA00E3", k)
-		t.add("fma.rn.f32 %s, %s, %s, 0f3FB5F0E3", p, p, k)
-		t.add("fma.rn.f32 %s, %s, %s, 0fBE91A98E", p, p, k)
-		t.add("fma.rn.f32 %s, %s, %s, 0f3E827906", p, p, k)
+		a := t.get("f", "abs.f32", "%s", x)
+		d := t.get("f", "fma.rn.f32", "%s, %s, 0f3F800000", a, float(0.3275911/math.Sqrt2))
+		k := t.get("f", "rcp.approx.ftz.f32", "%s", d)
+		p := t.get("f", "fma.rn.f32", "%s, %s, %s", k, float(1.061405429), float(-1.453152027))
+		t.add("fma.rn.f32 %s, %s, %s, %s", p, p, k, float(1.421413741))
+		t.add("fma.rn.f32 %s, %s, %s, %s", p, p, k, float(-0.284496736))
+		t.add("fma.rn.f32 %s, %s, %s, %s", p, p, k, float(0.254829592))
 		t.add("mul.f32 %s, %s, %s", p, p, k)
-		e := t.get("f", "mul.f32", "%s, %s", a, a)
-		t.add("mul.f32 %s, %s, 0fBFB8AA3B", e, e)
-		t.add("ex2.approx.f32 %s, %s", e, e)
+		e := t.get("f", "mul.f32", "%s, %s", x, x)
+		t.add("mul.f32 %s, %s, %s", e, e, float(-math.Log2E/2))
+		t.add("ex2.approx.ftz.f32 %s, %s", e, e)
 		t.add("neg.f32 %s, %s", e, e)
-		r := t.get("f", "fma.rn.f32", "%s, %s, 0f3F800000", p, e)
-		t.add("copysign.f32 %s, %s, %s", r, x, r)
-		t.add("add.f32 %s, %s, 0f3F800000", r, r)
-		half := t.get("f", "mul.f32", "%s, 0f3F000000", x)
-		t.add("mul.f32 %s, %s, %s", x, half, r)
+		erf := t.get("f", "fma.rn.f32", "%s, %s, 0f3F800000", p, e)
+		h := t.get("f", "mul.f32", "%s, 0f3F000000", x)
+		t.add("abs.f32 %s, %s", a, h)
+		t.add("fma.rn.f32 %s, %s, %s, %s", x, a, erf, h)
 	},
-	// 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))
+	// 0.5 x (1 + tanh(u)) = x / (1 + e^(-2 u)) with u = sqrt(2 / pi) (x + 0.044715 x^3)
 	"gelu_tanh": func(t *text, x string) {
-		s := t.get("f", "mul.f32", "%s, %s", x, x)
-		c := t.get("f", "mul.f32", "%s, 0f3D372713", s)
-		t.add("fma.rn.f32 %s, %s, %s, %s", c, c, x, x)
-		t.add("mul.f32 %s, %s, 0f3F4C422A", c, c)
-		h := t.tanh(c)
-		t.add("add.f32 %s, %s, 0f3F800000", h, h)
-		half := t.get("f", "mul.f32", "%s, 0f3F000000", x)
-		t.add("mul.f32 %s, %s, %s", x, half, h)
+		c := -2 * math.Log2E * math.Sqrt(2/math.Pi)
+		e := t.get("f", "mul.f32", "%s, %s", x, x)
+		t.add("fma.rn.f32 %s, %s, %s, %s", e, e, float(0.044715*c), float(c))
+		t.add("mul.f32 %s, %s, %s", e, e, x)
+		t.add("mul.f32 %s, %s, %s", x, x, t.shareOfOne(e))
 	},
 }
 
@@ -98,17 +94,19 @@ func (t *text) clamp(x string, least, most float64) {
 
 // sigmoid returns 1 / (1 + e^-x).
 func (t *text) sigmoid(x string) string {
-	e := t.get("f", "mul.f32", "%s, 0fBFB8AA3B", x) // -log2 e
-	t.add("ex2.approx.f32 %s, %s", e, e)
-	t.add("add.f32 %s, %s, 0f3F800000", e, e)
-	return t.get("f", "rcp.approx.f32", "%s", e)
+	return t.shareOfOne(t.get("f", "mul.f32", "%s, %s", x, float(-math.Log2E)))
 }
 
 // tanh returns 1 - 2 / (1 + e^2x).
 func (t *text) tanh(x string) string {
-	e := t.get("f", "mul.f32", "%s, 0f4038AA3B", x) // 2 log2 e
-	t.add("ex2.approx.f32 %s, %s", e, e)
-	t.add("add.f32 %s, %s, 0f3F800000", e, e)
-	r := t.get("f", "rcp.approx.f32", "%s", e)
+	r := t.shareOfOne(t.get("f", "mul.f32", "%s, %s", x, float(2*math.Log2E)))
 	return t.get("f", "fma.rn.f32", "%s, 0fC0000000, 0f3F800000", r)
+}
+
+// shareOfOne returns 1 / (1 + 2^x), and overwrites x. Results below 2^-126 are 0: instructions that keep denormals take
+// three to four times as many.
+func (t *text) shareOfOne(x string) string {
+	t.add("ex2.approx.ftz.f32 %s, %s", x, x)
+	t.add("add.f32 %s, %s, 0f3F800000", x, x)
+	return t.get("f", "rcp.approx.ftz.f32", "%s", x)
 }

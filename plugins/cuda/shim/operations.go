@@ -347,10 +347,13 @@ var operations = joined(map[string]operation{
 	"setp.ge.f32":  compares("f", func(a, b uint32) bool { return value(a) >= value(b) }),
 
 	"add.f32": words2("f=ff", addFloats), "mul.f32": words2("f=ff", mulFloats), "sub.f32": words2("f=ff", subFloats),
-	"max.NaN.f32":    each2("f=ff", largest),
-	"min.NaN.f32":    each2("f=ff", smallest),
-	"copysign.f32":   each2("f=ff", func(a, b uint32) uint32 { return a&(1<<31) | b&^(1<<31) }),
-	"rcp.approx.f32": float1(reciprocal), "rcp.rn.f32": float1(reciprocal),
+	"max.NaN.f32":  each2("f=ff", largest),
+	"min.NaN.f32":  each2("f=ff", smallest),
+	"copysign.f32": each2("f=ff", func(a, b uint32) uint32 { return a&(1<<31) | b&^(1<<31) }),
+	"rcp.approx.ftz.f32": each1("f=f", func(a uint32) uint32 {
+		return flushed(number(float32(reciprocal(value(flushed(a))))))
+	}),
+	"rcp.rn.f32":         float1(reciprocal),
 	"ex2.approx.ftz.f32": each1("f=f", func(a uint32) uint32 { return flushed(approximate(flushed(a))) }),
 	"cvt.rn.bf16x2.f32":  pairs(func(f float64) uint32 { return rounded(f, 8, -126) >> 16 }),
 	"cvt.rn.f16x2.f32":   pairs(narrow),
