@@ -8,8 +8,8 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 )
 
-// TestGrowing compares bounds that follow from the signs of coefficients with the values for the smallest and the largest
-// symbols.
+// TestGrowing compares bounds that follow from the signs of coefficients with the values for the smallest and the
+// largest symbols.
 func TestGrowing(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	var text func(depth int) string

@@ -55,7 +55,9 @@ func binary(b binarySpec) *ir.OpDef {
 				return nil
 			}
 			if out.Floats != nil {
-				tensor.Walk(out.Shape, at, func(i int, p []int) { out.Floats[i] = b.float(x.Floats[p[0]], y.Floats[p[1]]) })
+				tensor.Walk(out.Shape, at, func(i int, p []int) {
+					out.Floats[i] = b.float(x.Floats[p[0]], y.Floats[p[1]])
+				})
 				return nil
 			}
 			integer, zero := b.integerOf(out.DType), false
