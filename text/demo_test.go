@@ -48,11 +48,14 @@ func TestDemoLlama(t *testing.T) {
 	}
 }
 
-// TestDemoLlamaGPU checks that the same seed gives the same text on the wgpu backend as on the cpu backend.
+// TestDemoLlamaGPU checks that the same seed gives the same text on the wgpu backend as on the cpu backend, and that
+// greedy decoding chooses the tokens of sampling at temperature 0.
 func TestDemoLlamaGPU(t *testing.T) {
+	m := rlxtest.Open(t, rlxtest.Llama())
+	gpu := rlxtest.Session(t, m, rlxtest.OnGPU(t))
 	var texts []*text.Result
-	for _, o := range []rlx.Options{{Backend: rlxtest.CPU("cpu")}, rlxtest.OnGPU(t)} {
-		g, err := text.NewGenerator(t.Context(), rlxtest.Session(t, rlxtest.Open(t, rlxtest.Llama()), o))
+	for _, s := range []*rlx.Session{rlxtest.Session(t, m, rlx.Options{Backend: rlxtest.CPU("cpu")}), gpu} {
+		g, err := text.NewGenerator(t.Context(), s)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -71,4 +74,5 @@ func TestDemoLlamaGPU(t *testing.T) {
 			t.Errorf("cpu %q, wgpu %q", a.Text, b.Text)
 		}
 	}
+	sameChoice(t, "demo", gpu, [][]int{{5}, {100, 200, 300}})
 }

@@ -38,11 +38,6 @@ func TestGreedy(t *testing.T) {
 	}
 }
 
-func TestGreedyGPU(t *testing.T) {
-	sameChoice(t, "demo", rlxtest.Session(t, rlxtest.Open(t, rlxtest.Llama()), rlxtest.OnGPU(t)),
-		[][]int{{5}, {100, 200, 300}})
-}
-
 func sameChoice(t *testing.T, model string, s *rlx.Session, prompts [][]int) {
 	t.Helper()
 	g, err := text.NewGenerator(t.Context(), s)

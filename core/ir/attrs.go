@@ -38,8 +38,7 @@ var (
 	attrsType = reflect.TypeFor[[]Attr]()
 )
 
-func newAttrCodec[A any](op string) attrCodec {
-	t := reflect.TypeFor[A]()
+func newAttrCodec(op string, t reflect.Type) attrCodec {
 	c := attrCodec{typ: t}
 	for i := range t.NumField() {
 		f := t.Field(i)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 
 	"github.com/rlx-go/rlx/core/dtype"
@@ -177,7 +178,10 @@ func (e *EvalError) Unwrap() error { return e.Err }
 var defs = map[string]*OpDef{}
 
 // Define registers an op. It panics if the definition is malformed.
-func Define[A any](d Def[A]) *OpDef {
+func Define[A any](d Def[A]) *OpDef { return define(reflect.TypeFor[A](), erased(d)) }
+
+// define does what Define does. It is apart because a generic function is compiled for each type of attributes.
+func define(attrs reflect.Type, d Def[any]) *OpDef {
 	if d.Name == "" || d.Doc == "" || d.Infer == nil || d.Eval != nil && d.Tol == nil {
 		panic("BUG: op " + d.Name + ": definition lacks a name, a doc, Infer or Tol")
 	}
@@ -185,22 +189,20 @@ func Define[A any](d Def[A]) *OpDef {
 		Name: d.Name, Doc: d.Doc, Operands: parseOperands(d.Name, d.Operands), Block: d.Block, Declared: d.Declared,
 		Elementwise: d.Elementwise, Commutative: d.Commutative, Effects: d.Effects, Updates: d.Updates,
 		AlwaysView: d.AlwaysView, Packed: d.Packed, InPlace: d.InPlace, AsI32: d.AsI32, Checked: d.Checked,
-		attrs: newAttrCodec[A](d.Name),
+		Discontinuous: d.Discontinuous, view: d.View, requires: d.Requires,
+		attrs: newAttrCodec(d.Name, attrs),
 		infer: func(a any, in []Type, declared Type, syms Syms) ([]Type, error) {
-			t, err := d.Infer(Sig[A]{a.(A), in, declared, syms})
+			t, err := d.Infer(Sig[any]{a, in, declared, syms})
 			return []Type{t}, err
 		},
 		memory: func(any, []Type, Syms, []Type) int64 { return 0 },
 		Unread: func(any) []Unread { return nil },
 		FLOPs:  func(any, []Type, ...Type) int64 { return 0 },
 		Tol:    func(any, []Type, ...Type) []Tolerance { return []Tolerance{{}} },
-		Cases:  eraseCases(d.Cases),
+		Cases:  d.Cases,
 	}
 	if d.Unread != nil {
-		def.Unread = func(a any) []Unread { return d.Unread(a.(A)) }
-	}
-	if d.Discontinuous != nil {
-		def.Discontinuous = func(a any, out Type) bool { return d.Discontinuous(a.(A), out) }
+		def.Unread = d.Unread
 	}
 	for _, t := range d.AsI32 {
 		if !slices.Contains([]dtype.DType{dtype.I8, dtype.I16, dtype.U8, dtype.Bool}, t) {
@@ -209,7 +211,7 @@ func Define[A any](d Def[A]) *OpDef {
 	}
 	if d.Eval != nil {
 		def.Eval = func(a any, in []*tensor.Array, out ...*tensor.Array) error {
-			if err := d.Eval(a.(A), padded(def, in), out[0]); err != nil {
+			if err := d.Eval(a, padded(def, in), out[0]); err != nil {
 				return &EvalError{d.Name, err}
 			}
 			roundToType(out[0])
@@ -218,7 +220,7 @@ func Define[A any](d Def[A]) *OpDef {
 	}
 	if d.EvalBodies != nil {
 		def.EvalBodies = func(a any, run RunBody, in []*tensor.Array, out ...*tensor.Array) error {
-			if err := d.EvalBodies(a.(A), run, padded(def, in), out[0]); err != nil {
+			if err := d.EvalBodies(a, run, padded(def, in), out[0]); err != nil {
 				return &EvalError{d.Name, err}
 			}
 			roundToType(out[0])
@@ -227,22 +229,16 @@ func Define[A any](d Def[A]) *OpDef {
 	}
 	if d.Memory != nil {
 		def.memory = func(a any, in []Type, syms Syms, out []Type) int64 {
-			return d.Memory(Sig[A]{Attrs: a.(A), In: padded(def, in), Syms: syms}, out[0])
+			return d.Memory(Sig[any]{Attrs: a, In: padded(def, in), Syms: syms}, out[0])
 		}
 	}
 	if d.FLOPs != nil {
-		def.FLOPs = func(a any, in []Type, out ...Type) int64 { return d.FLOPs(a.(A), padded(def, in), out[0]) }
+		def.FLOPs = func(a any, in []Type, out ...Type) int64 { return d.FLOPs(a, padded(def, in), out[0]) }
 	}
 	if d.Tol != nil {
 		def.Tol = func(a any, in []Type, out ...Type) []Tolerance {
-			return []Tolerance{d.Tol(a.(A), padded(def, in), out[0])}
+			return []Tolerance{d.Tol(a, padded(def, in), out[0])}
 		}
-	}
-	if d.View != nil {
-		def.view = func(a any, in, out Type) (int64, bool) { return d.View(a.(A), in, out) }
-	}
-	if d.Requires != nil {
-		def.requires = func(a any, in []Type, out Type) []Equality { return d.Requires(a.(A), in, out) }
 	}
 	if def.Updates {
 		def.InPlace = []int{0}
@@ -256,18 +252,6 @@ func register(d *OpDef) {
 		panic("BUG: op " + d.Name + " is defined twice")
 	}
 	defs[d.Name] = d
-}
-
-func eraseCases[A any](cases func() []Case[A]) func() []Case[any] {
-	return func() []Case[any] {
-		var out []Case[any]
-		if cases != nil {
-			for _, c := range cases() {
-				out = append(out, Case[any]{c.Attrs, c.In, c.Out, c.Fill, c.Base})
-			}
-		}
-		return out
-	}
 }
 
 // Lower registers how an op is expressed by other ops, whatever its attributes. Blocks must have a lowering. Other ops

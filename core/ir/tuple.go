@@ -2,6 +2,7 @@ package ir
 
 import (
 	"fmt"
+	"reflect"
 	"strings"
 
 	"github.com/rlx-go/rlx/core/tensor"
@@ -78,27 +79,32 @@ type TupleDef[A any] struct {
 
 // DefineTuple registers an op with several results. It panics if the definition is malformed.
 func DefineTuple[A any](d TupleDef[A]) *OpDef {
+	return defineTuple(reflect.TypeFor[A](), erasedTuple(d))
+}
+
+// defineTuple is for DefineTuple what define is for Define.
+func defineTuple(attrs reflect.Type, d TupleDef[any]) *OpDef {
 	if d.Name == "" || d.Doc == "" || d.Results == "" || d.Infer == nil || d.Eval != nil && d.Tol == nil {
 		panic("BUG: op " + d.Name + ": definition lacks a name, a doc, Results, Infer or Tol")
 	}
 	def := &OpDef{
 		Name: d.Name, Doc: d.Doc, Results: d.Results, Operands: parseOperands(d.Name, d.Operands), Block: d.Block,
 		Tuple: true, ResultsInPlace: d.InPlace, Checked: d.Checked, Late: d.Late, Nested: d.Nested, Packed: d.Packed,
-		Updates: d.Updates,
-		attrs:   newAttrCodec[A](d.Name),
+		Updates: d.Updates, called: d.Called,
+		attrs: newAttrCodec(d.Name, attrs),
 		infer: func(a any, in []Type, declared Type, syms Syms) ([]Type, error) {
-			return d.Infer(Sig[A]{a.(A), in, declared, syms})
+			return d.Infer(Sig[any]{a, in, declared, syms})
 		},
 		memory: func(any, []Type, Syms, []Type) int64 { return 0 },
 		Unread: func(any) []Unread { return nil },
 		FLOPs:  func(any, []Type, ...Type) int64 { return 0 },
 		Tol:    func(_ any, _ []Type, out ...Type) []Tolerance { return make([]Tolerance, len(out)) },
-		Cases:  eraseCases(d.Cases),
+		Cases:  d.Cases,
 	}
 	def.Late = d.Late
 	if d.Eval != nil {
 		def.Eval = func(a any, in []*tensor.Array, out ...*tensor.Array) error {
-			if err := d.Eval(a.(A), padded(def, in), out); err != nil {
+			if err := d.Eval(a, padded(def, in), out); err != nil {
 				return &EvalError{def.opName(a), err}
 			}
 			for _, x := range out {
@@ -109,7 +115,7 @@ func DefineTuple[A any](d TupleDef[A]) *OpDef {
 	}
 	if d.EvalBodies != nil {
 		def.EvalBodies = func(a any, run RunBody, in []*tensor.Array, out ...*tensor.Array) error {
-			if err := d.EvalBodies(a.(A), run, padded(def, in), out); err != nil {
+			if err := d.EvalBodies(a, run, padded(def, in), out); err != nil {
 				return &EvalError{def.opName(a), err}
 			}
 			for _, x := range out {
@@ -118,19 +124,16 @@ func DefineTuple[A any](d TupleDef[A]) *OpDef {
 			return nil
 		}
 	}
-	if d.Called != nil {
-		def.called = func(a any) string { return d.Called(a.(A)) }
-	}
 	if d.Memory != nil {
 		def.memory = func(a any, in []Type, syms Syms, out []Type) int64 {
-			return d.Memory(Sig[A]{Attrs: a.(A), In: padded(def, in), Syms: syms}, out)
+			return d.Memory(Sig[any]{Attrs: a, In: padded(def, in), Syms: syms}, out)
 		}
 	}
 	if d.FLOPs != nil {
-		def.FLOPs = func(a any, in []Type, out ...Type) int64 { return d.FLOPs(a.(A), padded(def, in), out) }
+		def.FLOPs = func(a any, in []Type, out ...Type) int64 { return d.FLOPs(a, padded(def, in), out) }
 	}
 	if d.Tol != nil {
-		def.Tol = func(a any, in []Type, out ...Type) []Tolerance { return d.Tol(a.(A), padded(def, in), out) }
+		def.Tol = func(a any, in []Type, out ...Type) []Tolerance { return d.Tol(a, padded(def, in), out) }
 	}
 	register(def)
 	return def

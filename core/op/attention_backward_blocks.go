@@ -7,18 +7,18 @@ import (
 	"github.com/rlx-go/rlx/core/ir"
 )
 
-// The lowering of attention_backward stores several values of the size of the scores at a time, with four bytes for
-// each. If all scores are more than backwardBlock.scores, it takes the queries in blocks. A block has about that many
-// scores, but at least backwardBlock.rows queries, so that products stay efficient. So memory grows with the number of
-// keys, and not with the number of keys times that of queries. Tests change the numbers.
-var backwardBlock = struct{ scores, rows int64 }{1 << 24, 64}
+// BackwardBlock bounds the memory of the lowering of attention_backward, which stores several values of the size of the
+// scores at a time, with four bytes for each. If there are more than Scores scores, it takes the queries in blocks. A
+// block has about that many scores, but at least Rows queries, so that products stay efficient. So memory grows with
+// the number of keys, and not with the number of keys times that of queries. Only tests change the numbers.
+var BackwardBlock = struct{ Scores, Rows int64 }{1 << 24, 64}
 
 // blockRows returns the number of queries of a block, or 0 if there is to be only one block, or the sizes are not
 // known.
 func (a AttentionAttrs) blockRows(g *ir.Graph, in []*ir.Node, s AttentionShape) int {
 	_, batch := g.Syms.Bounds(s.B)
 	_, keys := g.Syms.Bounds(s.Sk)
-	rows := max(backwardBlock.rows, backwardBlock.scores/max(1, batch*s.H*keys))
+	rows := max(BackwardBlock.Rows, BackwardBlock.Scores/max(1, batch*s.H*keys))
 	if !s.Sq.IsStatic() || s.Sq.Const <= rows {
 		return 0
 	}

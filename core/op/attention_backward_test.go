@@ -13,9 +13,10 @@ import (
 // TestAttentionBackwardBlocks checks that the lowering in blocks of queries agrees with the definition, for every case
 // with more queries than a block.
 func TestAttentionBackwardBlocks(t *testing.T) {
-	divided := 0
+	divided, old := 0, op.BackwardBlock
+	defer func() { op.BackwardBlock = old }()
 	for _, rows := range []int64{1, 3} {
-		defer op.SetBackwardBlock(1, rows)()
+		op.BackwardBlock.Scores, op.BackwardBlock.Rows = 1, rows
 		for i, c := range op.AttentionBackwardDef.Cases() {
 			if c.In[0].Bytes(nil) > 4<<10 { // many blocks of one row
 				continue

@@ -55,11 +55,13 @@ func binary(b binarySpec) *ir.OpDef {
 				return nil
 			}
 			if out.Floats != nil {
-				walk(out.Shape, at, func(i int, p []int) { out.Floats[i] = b.float(x.Floats[p[0]], y.Floats[p[1]]) })
+				tensor.Walk(out.Shape, at, func(i int, p []int) {
+					out.Floats[i] = b.float(x.Floats[p[0]], y.Floats[p[1]])
+				})
 				return nil
 			}
 			integer, zero := b.integerOf(out.DType), false
-			walk(out.Shape, at, func(i int, p []int) {
+			tensor.Walk(out.Shape, at, func(i int, p []int) {
 				if b.zero != "" && y.Ints[p[1]] == 0 {
 					zero = true
 					return

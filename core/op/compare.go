@@ -22,7 +22,7 @@ func compare(name, doc string, commutative bool, float func(a, b float64) bool,
 		Eval: func(_ NoAttrs, in []*tensor.Array, out *tensor.Array) error {
 			x, y := in[0], in[1]
 			at := [][]int{strides(x.Shape, out.Shape), strides(y.Shape, out.Shape)}
-			walk(out.Shape, at, func(i int, p []int) {
+			tensor.Walk(out.Shape, at, func(i int, p []int) {
 				if x.Floats != nil && float(x.Floats[p[0]], y.Floats[p[1]]) || x.Floats == nil &&
 					integer(x.Ints[p[0]], y.Ints[p[1]]) {
 					out.Ints[i] = 1

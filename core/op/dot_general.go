@@ -92,7 +92,9 @@ var DotGeneralDef = ir.Define(ir.Def[DotGeneralAttrs]{
 			shape = append(shape, x.Shape[a.AContract[i]])
 			from[len(out.Shape)+i], by[len(out.Shape)+i] = xs[a.AContract[i]], ys[a.BContract[i]]
 		}
-		walk(shape, [][]int{to, from, by}, func(_ int, p []int) { out.Floats[p[0]] += x.Floats[p[1]] * y.Floats[p[2]] })
+		tensor.Walk(shape, [][]int{to, from, by}, func(_ int, p []int) {
+			out.Floats[p[0]] += x.Floats[p[1]] * y.Floats[p[2]]
+		})
 		return nil
 	},
 	FLOPs: func(a DotGeneralAttrs, in []ir.Type, out ir.Type) int64 { return 2 * numel(out) * contracted(a, in[0]) },

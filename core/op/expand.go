@@ -28,7 +28,7 @@ var ExpandDef = ir.Define(ir.Def[NoAttrs]{
 	},
 	Eval: func(_ NoAttrs, in []*tensor.Array, out *tensor.Array) error {
 		at := [][]int{strides(in[0].Shape, out.Shape)}
-		walk(out.Shape, at, func(i int, p []int) { take(out, i, in[0], p[0]) })
+		tensor.Walk(out.Shape, at, func(i int, p []int) { take(out, i, in[0], p[0]) })
 		return nil
 	},
 	FLOPs: noFLOPs[NoAttrs],

@@ -32,8 +32,10 @@ var L2NormDef = ir.Define(ir.Def[L2NormAttrs]{
 	Eval: func(a L2NormAttrs, in []*tensor.Array, out *tensor.Array) error {
 		x, to := in[0], ReduceAttrs{Axes: a.Axes}.places(in[0])
 		length := make([]float64, len(x.Floats)) // at least one for each vector that has elements
-		walk(x.Shape, to, func(i int, p []int) { length[p[0]] += x.Floats[i] * x.Floats[i] })
-		walk(x.Shape, to, func(i int, p []int) { out.Floats[i] = x.Floats[i] / max(math.Sqrt(length[p[0]]), a.Eps) })
+		tensor.Walk(x.Shape, to, func(i int, p []int) { length[p[0]] += x.Floats[i] * x.Floats[i] })
+		tensor.Walk(x.Shape, to, func(i int, p []int) {
+			out.Floats[i] = x.Floats[i] / max(math.Sqrt(length[p[0]]), a.Eps)
+		})
 		return nil
 	},
 	Memory: func(s ir.Sig[L2NormAttrs], out ir.Type) int64 { return 8 * s.Syms.MaxElems(out) },

@@ -25,13 +25,13 @@ var LogSumExpDef = ir.Define(ir.Def[ReduceAttrs]{
 		for i := range most {
 			most[i] = math.Inf(-1)
 		}
-		walk(x.Shape, to, func(i int, p []int) { most[p[0]] = max(most[p[0]], x.Floats[i]) })
+		tensor.Walk(x.Shape, to, func(i int, p []int) { most[p[0]] = max(most[p[0]], x.Floats[i]) })
 		for i, m := range most {
 			if math.IsInf(m, 0) {
 				most[i] = 0
 			}
 		}
-		walk(x.Shape, to, func(i int, p []int) { out.Floats[p[0]] += math.Exp(x.Floats[i] - most[p[0]]) })
+		tensor.Walk(x.Shape, to, func(i int, p []int) { out.Floats[p[0]] += math.Exp(x.Floats[i] - most[p[0]]) })
 		for i, m := range most {
 			out.Floats[i] = m + math.Log(out.Floats[i])
 		}

@@ -107,7 +107,7 @@ func evalMatMul(a MatMulAttrs, x, y, out *tensor.Array) {
 		syk, syn = 1, k
 	}
 	at := [][]int{strides(x.Shape[:r-2], lead), strides(y.Shape[:len(y.Shape)-2], lead)}
-	walk(lead, at, func(b int, p []int) {
+	tensor.Walk(lead, at, func(b int, p []int) {
 		xb, yb, ob := x.Floats[p[0]*m*k:], y.Floats[p[1]*k*n:], out.Floats[b*m*n:]
 		for i := range m {
 			for j := range n {

@@ -46,7 +46,7 @@ var PadDef = ir.Define(ir.Def[PadAttrs]{
 		for i, b := range a.Before {
 			start += b * to[i]
 		}
-		walk(in[0].Shape, [][]int{to}, func(i int, p []int) { take(out, start+p[0], in[0], i) })
+		tensor.Walk(in[0].Shape, [][]int{to}, func(i int, p []int) { take(out, start+p[0], in[0], i) })
 		return nil
 	},
 	FLOPs: noFLOPs[PadAttrs],

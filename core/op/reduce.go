@@ -119,9 +119,11 @@ func reduce(r reduction) *ir.OpDef {
 			x, to := in[0], a.places(in[0])
 			r.begin(out)
 			if out.Floats != nil {
-				walk(x.Shape, to, func(i int, p []int) { out.Floats[p[0]] = r.float(out.Floats[p[0]], x.Floats[i]) })
+				tensor.Walk(x.Shape, to, func(i int, p []int) {
+					out.Floats[p[0]] = r.float(out.Floats[p[0]], x.Floats[i])
+				})
 			} else {
-				walk(x.Shape, to, func(i int, p []int) { r.fold(out, p[0], x, i) })
+				tensor.Walk(x.Shape, to, func(i int, p []int) { r.fold(out, p[0], x, i) })
 			}
 			if r.mean {
 				count := 1

@@ -36,7 +36,7 @@ var TileDef = ir.Define(ir.Def[TileAttrs]{
 	Eval: func(a TileAttrs, in []*tensor.Array, out *tensor.Array) error {
 		x := in[0]
 		from := tensor.Strides(x.Shape)
-		walk(out.Shape, [][]int{tensor.Strides(out.Shape)}, func(i int, _ []int) {
+		tensor.Walk(out.Shape, [][]int{tensor.Strides(out.Shape)}, func(i int, _ []int) {
 			at, rest := 0, i
 			for k := len(out.Shape) - 1; k >= 0; k-- {
 				at += rest % out.Shape[k] % x.Shape[k] * from[k]

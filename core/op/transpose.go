@@ -38,7 +38,7 @@ var TransposeDef = ir.Define(ir.Def[TransposeAttrs]{
 		for i, p := range a.Perm {
 			to[i] = from[p]
 		}
-		walk(out.Shape, [][]int{to}, func(i int, p []int) { take(out, i, in[0], p[0]) })
+		tensor.Walk(out.Shape, [][]int{to}, func(i int, p []int) { take(out, i, in[0], p[0]) })
 		return nil
 	},
 	FLOPs: noFLOPs[TransposeAttrs],

@@ -29,7 +29,7 @@ var WhereDef = ir.Define(ir.Def[NoAttrs]{
 		for k, x := range in {
 			at[k] = strides(x.Shape, out.Shape)
 		}
-		walk(out.Shape, at, func(i int, p []int) {
+		tensor.Walk(out.Shape, at, func(i int, p []int) {
 			k := 2
 			if in[0].At(p[0]) != 0 {
 				k = 1

@@ -123,9 +123,20 @@ const (
 
 // Sort puts the description into canonical order, which String and Takes rely on.
 func (d *Description) Sort() *Description {
-	slices.SortFunc(d.Rules, func(a, b Rule) int {
-		return cmp.Or(strings.Compare(a.Op, b.Op), cmp.Compare(b.How, a.How), strings.Compare(a.String(), b.String()))
+	type rule struct {
+		Rule
+		text string
+	}
+	rules := make([]rule, len(d.Rules))
+	for i, r := range d.Rules {
+		rules[i] = rule{r, r.String()}
+	}
+	slices.SortFunc(rules, func(a, b rule) int {
+		return cmp.Or(strings.Compare(a.Op, b.Op), cmp.Compare(b.How, a.How), strings.Compare(a.text, b.text))
 	})
+	for i, r := range rules {
+		d.Rules[i] = r.Rule
+	}
 	return d
 }
 

@@ -116,9 +116,13 @@ var (
 // computes returns the rule for operands of the types that satisfy ok and that the op accepts.
 func computes(d *ir.OpDef, ok func(dtype.DType) bool) string {
 	var names []string
+	attrs := d.Cases()[0].Attrs
 	for _, t := range dtype.All() {
-		_, err := d.Infer(d.Cases()[0].Attrs, slices.Repeat([]ir.Type{ir.TypeOf(t)}, len(d.Operands)), ir.Type{}, nil)
-		if ok(t) && err == nil {
+		if !ok(t) {
+			continue
+		}
+		in := slices.Repeat([]ir.Type{ir.TypeOf(t)}, len(d.Operands))
+		if _, err := d.Infer(attrs, in, ir.Type{}, nil); err == nil {
 			names = append(names, t.String())
 		}
 	}

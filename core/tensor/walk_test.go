@@ -1,4 +1,4 @@
-package op
+package tensor_test
 
 import (
 	"math/rand/v2"
@@ -8,7 +8,7 @@ import (
 	"github.com/rlx-go/rlx/core/tensor"
 )
 
-// TestWalk compares the positions of walk, which joins axes, with those computed from each index, for random shapes and
+// TestWalk compares the positions of Walk, which joins axes, with those computed from each index, for random shapes and
 // strides: dense ones, transposed ones, and those of operands that are repeated along some axes.
 func TestWalk(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
@@ -33,7 +33,7 @@ func TestWalk(t *testing.T) {
 			}
 		}
 		next := 0
-		walk(shape, steps, func(i int, pos []int) {
+		tensor.Walk(shape, steps, func(i int, pos []int) {
 			want, rest := make([]int, len(steps)), i
 			for a := len(shape) - 1; a >= 0; a-- {
 				for k := range steps {
