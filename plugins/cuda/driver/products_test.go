@@ -260,27 +260,59 @@ func BenchmarkProducts(b *testing.B) {
 // withoutMatrix takes the kernels for matrix units from a device.
 func withoutMatrix(l *gpu.Limits) { l.Kernels.Own = nil }
 
-// BenchmarkTrunk times the products of SAM 3's trunk with every tile, by the device's clock, with what follows them and
-// without rounding the left operand.
-func BenchmarkTrunk(b *testing.B) {
+// BenchmarkEncoders times products of ViT-B and of SAM 3's trunk with the tile that is chosen and with every large one,
+// by the device's clock, with what follows them in the models and without rounding the left operand.
+func BenchmarkEncoders(b *testing.B) {
 	nt := op.FusedMatMulAttrs{TransB: true}
 	gelu := op.FusedMatMulAttrs{TransB: true, Act: "gelu"}
-	for _, c := range []product{{1, 5184, 3072, 1024, dtype.BF16, nt, true, false, true},
-		{1, 5184, 1024, 1024, dtype.BF16, nt, true, true, true},
-		{1, 5184, 4736, 1024, dtype.BF16, gelu, true, false, true},
-		{1, 5184, 1024, 4736, dtype.BF16, nt, true, true, true}} {
+	for _, c := range []struct {
+		product
+		narrow bool // the next product reads the result in 16 bits, and nothing in f32
+	}{
+		{product{1, 4096, 4096, 4096, dtype.BF16, nt, false, false, true}, false},
+		{product{1, 4096, 2304, 768, dtype.BF16, nt, true, false, true}, true},
+		{product{1, 4096, 2304, 768, dtype.BF16, nt, true, false, true}, false},
+		{product{1, 4096, 768, 768, dtype.BF16, nt, true, true, true}, false},
+		{product{1, 4096, 3072, 768, dtype.BF16, gelu, true, false, true}, true},
+		{product{1, 4096, 768, 3072, dtype.BF16, nt, true, true, true}, false},
+		{product{1, 5184, 3072, 1024, dtype.BF16, nt, true, false, true}, true},
+		{product{1, 5184, 1024, 1024, dtype.BF16, nt, true, true, true}, false},
+		{product{1, 5184, 4736, 1024, dtype.BF16, gelu, true, false, true}, true},
+		{product{1, 5184, 1024, 4736, dtype.BF16, nt, true, true, true}, false},
+	} {
+		apis := map[string]func() *api{"chosen": func() *api { return newAPI(openLibrary, cacheFolder()) }}
+		names := []string{"chosen"}
 		for _, tile := range tilesOf(b) {
-			if tile.M*tile.N < 128*128 || !tile.Warpgroup {
-				continue
+			if tile.M*tile.N >= 128*128 && tile.Warpgroup {
+				names = append(names, tile.String())
+				apis[tile.String()] = func() *api { return withTile(tile) }
 			}
-			b.Run(fmt.Sprintf("%dx%dx%d/%v", c.m, c.n, c.k, tile), func(b *testing.B) {
-				all, first := c.seconds(b, withTile(tile), 0, "bf16"), c.seconds(b, withTile(tile), 1, "bf16")
+		}
+		for _, name := range names {
+			out := map[bool]string{false: "f32", true: "bf16"}[c.narrow]
+			b.Run(fmt.Sprintf("%dx%dx%d-%s/%s", c.m, c.n, c.k, out, name), func(b *testing.B) {
+				g, shaders := c.graph, 0
+				if c.narrow {
+					g, shaders = c.followed, 2 // the next product has only one
+				}
+				all := secondsOf(b, apis[name](), g(), shaders, "bf16")
+				first := secondsOf(b, apis[name](), g(), 1, "bf16")
 				b.ReportMetric(0, "ns/op")
 				b.ReportMetric(2e-12*float64(c.m)*float64(c.n)*float64(c.k)/(all-first), "TFLOP/s-product")
 				b.ReportMetric(1e6*(all-first), "us")
 			})
 		}
 	}
+}
+
+// followed returns a graph in which another product reads the result of c.
+func (c product) followed() *ir.Graph {
+	g := c.graph()
+	y := g.Outputs[0].Node
+	g.Outputs = nil
+	w := op.Input(g, "after", ir.TypeOf(dtype.BF16, 64, int64(c.n)))
+	g.Return("y", op.FusedMatMul(y, w, nil, nil, op.FusedMatMulAttrs{TransB: true}))
+	return g
 }
 
 // seconds times a product, of whose shaders only few run if that is not 0. The weights are in bf16, or at other
@@ -295,8 +327,12 @@ func seconds(b *testing.B, a *api, s [3]int, few int, precision string) float64 
 }
 
 func (c product) seconds(b *testing.B, a *api, few int, precision string) float64 {
+	return secondsOf(b, a, c.graph(), few, precision)
+}
+
+func secondsOf(b *testing.B, a *api, g *ir.Graph, few int, precision string) float64 {
 	a.few = few
-	r := loadOn(b, gpu.New(a), c.graph(), precision)
+	r := loadOn(b, gpu.New(a), g, precision)
 	defer r.exe.Close()
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, n := range r.program.Graph.Inputs() {
@@ -345,7 +381,11 @@ func TestTiles(t *testing.T) {
 		for i, c := range []product{
 			{1, 384, 512, 320, dtype.F32, op.FusedMatMulAttrs{TransB: true, Act: "gelu"}, true, true, true},
 			{3, 131, 197, 700, dtype.F32, op.FusedMatMulAttrs{}, true, true, false},
+			{1, 2305, 3076, 128, dtype.BF16, op.FusedMatMulAttrs{TransB: true, Act: "gelu"}, true, true, true},
 		} {
+			if i == 2 && !tile.PingPong { // it gives a block of a large device several tiles
+				continue
+			}
 			t.Run(fmt.Sprintf("%v %v/%d", tile, tile.Warpgroup, i), func(t *testing.T) {
 				c.testOn(t, gpu.New(withTile(tile)), "bf16", uint64(i))
 			})

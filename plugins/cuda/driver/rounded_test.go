@@ -90,9 +90,17 @@ func init() {
 
 // TestInterpretedRounded: results do not depend on which step rounds an operand, whatever the number of rows.
 func TestInterpretedRounded(t *testing.T) {
-	for _, d := range []matrix.Device{withMMA, withWGMMA} {
+	devices := []matrix.Device{withMMA, withWGMMA}
+	for _, tile := range withWGMMA.Tiles() {
+		if tile.PingPong {
+			d := withWGMMA
+			d.Tile, d.Processors = &tile, 1
+			devices = append(devices, d)
+		}
+	}
+	for _, d := range devices {
 		for _, i := range third(t, len(roundedGraphs)) {
-			t.Run(fmt.Sprintf("%d/%d", d.Capability, i), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%d/%v/%d", d.Capability, d.Tile, i), func(t *testing.T) {
 				precision := []string{"bf16", "f16"}[i%2]
 				testRounded(t, roundedGraphs[i], precision, func(readers bool, c *copies) device.Backend {
 					return shim.New(shim.Options{

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -62,10 +63,14 @@ func TestInterpretedProducts(t *testing.T) {
 				continue
 			}
 			d.Tile = &tile
+			if tile.PingPong {
+				d.Processors = 1 // so that warpgroups take turns
+			}
 			cases := []product{
 				{1, 131, 197, 257, dtype.F32, gelu, true, true, true},
 				{2, 70, 66, 128, dtype.BF16, nt, false, false, false},
 				{1, 105, 68, 384, dtype.BF16, gelu, true, true, true},
+				{5, 140, 196, 200, dtype.BF16, gelu, true, true, false},
 			}
 			for _, i := range third(t, len(cases)) {
 				c := cases[i]
@@ -114,6 +119,45 @@ func TestInterpreterFinds(t *testing.T) {
 }
 
 // TestInterpretedWeights: weights are rounded when they are loaded, and those that are replaced again after that. The
+// TestInterpreterFindsTurns is TestInterpreterFinds for the barriers by which warpgroups take turns.
+func TestInterpreterFindsTurns(t *testing.T) {
+	for _, tile := range withWGMMA.Tiles() {
+		if !tile.PingPong {
+			continue
+		}
+		// the second tile begins in the third round of the ring
+		k := 64*(2*tile.Stages+1) - 20
+		c := product{1, 131, 133, k, dtype.F32, op.FusedMatMulAttrs{TransB: true}, true, true, true}
+		d := withWGMMA
+		d.Tile, d.Processors = &tile, 1
+		try := func(offset int) string {
+			return fmt.Sprintf(`mbarrier\.try_wait\.parity\.shared::cta\.b64 (%%p\d+), \[%%r\d+\+%d\], %%r\d+;`, offset)
+		}
+		for _, m := range []struct{ from, to, want string }{
+			{`fence\.proxy\.async\.shared::cta;`, "", "has no fence after its write"},
+			{`wgmma\.wait_group\.sync\.aligned 0;`, "", "is a sum of a product that is not waited for"},
+			{`wgmma\.wait_group\.sync\.aligned 1;`, "wgmma.wait_group.sync.aligned 2;", "which a product reads"},
+			{`cp\.async\.mbarrier\.arrive\.noinc\.shared::cta\.b64 `, "mbarrier.arrive.shared::cta.b64 %d1, ",
+				"to which a copy is not complete"},
+			{try(0), "mov.pred $1, 1;", "to which a copy is not complete"},
+			{try(8 * tile.Stages), "mov.pred $1, 1;", "a race"},
+			{try(16 * tile.Stages), "mov.pred $1, 1;", "a race"},
+			{`@%p\d+ mbarrier\.arrive\.shared::cta\.b64 .*;`, "", "wait at the barrier forever"},
+			{`bar\.sync 0;`, "", "a race"},
+		} {
+			pattern, changed := regexp.MustCompile(m.from), false
+			r := loadOn(t, interpreted(d, func(text string) string {
+				changed = changed || pattern.MatchString(text)
+				return pattern.ReplaceAllString(text, m.to)
+			}), c.graph(), "bf16")
+			_, err := r.exe.Run(t.Context(), device.Run{IO: r.io})
+			if !changed || err == nil || !strings.Contains(err.Error(), m.want) {
+				t.Errorf("%v, without %s: changed %t, error %.300v; want %s", tile, m.from, changed, err, m.want)
+			}
+		}
+	}
+}
+
 // device has no others.
 func TestInterpretedWeights(t *testing.T) {
 	const m, n, k = 128, 64, 64

@@ -191,3 +191,31 @@ func TestTiles(t *testing.T) {
 		}
 	}
 }
+
+// TestTurns: warpgroups take turns in large products with few values of K.
+func TestTurns(t *testing.T) {
+	for _, c := range []struct {
+		m, n, k int64
+		want    int // columns of the tile; 0 for another kind of tile
+	}{{4096, 2304, 768, 192}, {5184, 3072, 1024, 192}, {5184, 1024, 1024, 128}, {4096, 768, 768, 0},
+		{4096, 4096, 4096, 0}, {5184, 1024, 4736, 0}, {64, 256, 768, 0}} {
+		g := ir.NewGraph("g")
+		n := op.FusedMatMul(op.Input(g, "x", ir.TypeOf(dtype.F32, c.m, c.k)),
+			op.Input(g, "w", ir.TypeOf(dtype.BF16, c.n, c.k)), nil, nil, op.FusedMatMulAttrs{TransB: true})
+		g.Return("y", n)
+		for _, precision := range []string{"bf16", "f16", "tf32", ""} {
+			p, ok := devices["sm_90"].productOf(n, kernels.Limits{Precision: precision})
+			if !ok || len(p.list) == 0 { // few rows have kernels of their own
+				continue
+			}
+			want := c.want
+			if len(precision) == 0 || precision == "tf32" {
+				want = 0
+			}
+			l := p.list[len(p.list)-1]
+			if l.PingPong != (want > 0) || want > 0 && l.N != want {
+				t.Errorf("%+v at %q: tile %v; want %d columns", c, precision, l.Tile, want)
+			}
+		}
+	}
+}

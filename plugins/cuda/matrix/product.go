@@ -199,6 +199,12 @@ func (p product) pairs() bool {
 		(p.Residual < 0 || kernels.BeginsAt(p.node.In[p.Residual], 8))
 }
 
+// fours reports whether four columns of the result in 16 bits begin at a multiple of 8 bytes.
+func (p product) fours() bool {
+	columns := p.node.Type.Shape[p.node.Type.Rank()-1]
+	return columns.IsStatic() && columns.Const%4 == 0 && p.pairs()
+}
+
 // halves returns the size of a row along K that has been packed, in units of 16 bits.
 func (p product) halves(k int) int {
 	if p.typ == dtype.F32 {
@@ -332,7 +338,7 @@ func (p product) pack(o operand) kernels.Shader {
 // multiply returns the shaders of the product itself, for the numbers of rows of a plan.
 func (p product) multiply(l plan) []kernels.Shader {
 	x := productText{Tile: l.Tile, Type: p.typ, Terms: p.terms(), Act: p.Act, Bias: p.Bias >= 0,
-		Residual: p.Residual >= 0, Pairs: p.pairs(), Rounded: p.also != 0, Only: p.only}
+		Residual: p.Residual >= 0, Pairs: p.pairs(), Fours: p.fours(), Rounded: p.also != 0, Only: p.only}
 	var bindings []kernels.Binding
 	add := func(name string, operand int, d dtype.DType) {
 		bindings = append(bindings, kernels.Binding{Name: name, Operand: operand, DType: d})
@@ -368,7 +374,7 @@ func (p product) multiply(l plan) []kernels.Shader {
 		},
 		Groups: func(c *kernels.Call) int {
 			s := p.Sizes(c)
-			return l.groups(s.M, s.N, s.Count*l.splits)
+			return l.blocks(p.device, s.M, s.N, s.Count*l.splits)
 		},
 	}
 	if l.splits > 1 {

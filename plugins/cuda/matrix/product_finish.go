@@ -29,7 +29,10 @@ func (g *generated) sums(i, j int) []string {
 
 // rows and columns are the numbers of fragments of a warp.
 func (g *generated) rows() int {
-	if g.Warpgroup {
+	switch {
+	case g.PingPong:
+		return g.M / 64
+	case g.Warpgroup:
 		return 1
 	}
 	return 4
@@ -109,9 +112,13 @@ func (g *generated) lines(row, col string) (lines []line) {
 	t.add("mul.lo.u64 %s, %s, %s", m, m, wide)
 	n := t.get("d", "cvt.u64.u32", "%s", g.p["n"])
 	c := t.get("d", "cvt.u64.u32", "%s", col)
+	apart := 16
+	if g.PingPong {
+		apart = 64
+	}
 	for i := range g.rows() {
 		for half := range 2 {
-			r := t.get("r", "add.u32", "%s, %d", row, 16*i+8*half)
+			r := t.get("r", "add.u32", "%s, %d", row, apart*i+8*half)
 			in := t.get("p", "setp.lt.u32", "%s, %s", r, g.p["m"])
 			if g.Grouped {
 				r, in = g.rowOf(r)
@@ -161,7 +168,9 @@ func (g *generated) columnAt(col string, j int) (c column) {
 			c.at[e] = t.get("d", "mul.wide.u32", "%s, 4", at)
 			filter = t.get("r", "rem.u32", "%s, %d", k, g.Scatter.Filters)
 		}
-		if g.Bias && !g.RowBias {
+		if g.biases != nil {
+			c.bias[e] = g.biasOf(8*j + e)
+		} else if g.Bias && !g.RowBias {
 			at := t.get("d", "mad.wide.u32", "%s, 4, %s", filter, g.bias)
 			c.bias[e] = t.get("f", "mov.f32", "0f00000000")
 			t.add("@%s ld.global.nc.f32 %s, [%s]", c.in[e], c.bias[e], at)
@@ -208,7 +217,9 @@ func (g *generated) batch() int {
 // loadResidual loads the residual of a pair.
 func (g *generated) loadResidual(w *written) {
 	t := g.text
-	w.residuals = [2]string{t.reg("f"), t.reg("f")}
+	for e := range 2 { // without this, an earlier value would be needed where there is nothing to load
+		w.residuals[e] = t.get("f", "mov.f32", "0f00000000")
+	}
 	if g.Pairs {
 		t.add("@%s ld.global.v2.f32 {%s, %s}, %s", w.in[0], w.residuals[0], w.residuals[1], g.address(g.add, w, 0))
 		return
@@ -220,6 +231,18 @@ func (g *generated) loadResidual(w *written) {
 
 // write finishes a pair of results and writes it.
 func (g *generated) write(w *written) {
+	g.complete(w)
+	if g.Rounded {
+		t := g.text
+		half := t.get("d", "shr.u64", "%s, 1", w.at[0])
+		t.add("add.u64 %s, %s, %s", half, half, g.z)
+		t.add("@%s st.global.u32 [%s+%d], %s", w.in[0], half, w.more[0]/2, g.narrow(w))
+	}
+	g.writeWide(w)
+}
+
+// complete makes a pair of results of sums.
+func (g *generated) complete(w *written) {
 	t, sums := g.text, w.sums
 	for e := range 2 {
 		if g.Bias {
@@ -230,15 +253,19 @@ func (g *generated) write(w *written) {
 			t.add("add.f32 %s, %s, %s", sums[e], sums[e], w.residuals[e])
 		}
 	}
-	if g.Rounded {
-		half := t.get("d", "shr.u64", "%s, 1", w.at[0])
-		t.add("add.u64 %s, %s, %s", half, half, g.z)
-		both := t.get("r", fmt.Sprintf("cvt.rn.%vx2.f32", g.Type), "%s, %s", sums[1], sums[0])
-		t.add("@%s st.global.u32 [%s+%d], %s", w.in[0], half, w.more[0]/2, both)
-	}
+}
+
+// narrow returns a pair of results in Type.
+func (g *generated) narrow(w *written) string {
+	return g.text.get("r", fmt.Sprintf("cvt.rn.%vx2.f32", g.Type), "%s, %s", w.sums[1], w.sums[0])
+}
+
+// writeWide writes a pair of results in f32, unless nothing reads them.
+func (g *generated) writeWide(w *written) {
 	if g.Only {
 		return
 	}
+	t, sums := g.text, w.sums
 	if g.Pairs {
 		t.add("@%s st.global.v2.f32 %s, {%s, %s}", w.in[0], g.address(g.y, w, 0), sums[0], sums[1])
 		return

@@ -14,6 +14,7 @@ type productText struct {
 	Act            string
 	Bias, Residual bool
 	Pairs          bool   // the number of columns is even
+	Fours          bool   // and a multiple of four
 	Rounded        bool   // the result is also written in Type, see kernels.RoundedOut; Pairs is set
 	Only           bool   // the result is written in Type only, not in f32
 	Terms          [2]int // of the operands' values, at most three; 0 and 0: operands are rounded. See terms_text.go.
@@ -50,8 +51,10 @@ type generated struct {
 	base                  string      // of the stages in shared memory
 	loads, stage, loading string      // parts loaded; offsets of the stages that are computed and loaded
 	acc                   []string
-	turns                 *turns // of products of terms
-	walk                  *walk  // through patches
+	biases                []string // PingPong: of columns lane, lane + 32, ... of the tile
+	ring                  string   // and the barriers of the stages, in shared memory
+	turns                 *turns   // of products of terms
+	walk                  *walk    // through patches
 }
 
 func (x productText) text() string {
@@ -91,8 +94,17 @@ func (x productText) text() string {
 	case x.Grouped:
 		fields = slices.Concat(productFields, []string{"list_at"})
 	}
-	g.p = g.words(bind(), fields)
+	params := bind()
+	if x.PingPong {
+		g.openRing()
+	}
+	g.p = g.words(params, fields)
 	g.y = g.get("d", "mad.wide.u32", "%s, 16, %s", g.p["y_at"], g.y)
+	if x.PingPong {
+		g.takeTurns()
+		g.text.add("ret")
+		return g.text.finish(entry{"sm_90a", x.threads(), x.shared(), bindings, x.Blocks})
+	}
 	g.placeTile()
 	if x.Grouped {
 		g.placeGroup()
@@ -129,13 +141,25 @@ func btoi(b bool) int {
 // placeTile finds the tile of the block.
 func (g *generated) placeTile() {
 	t := g.text
+	id := g.block()
+	past := t.get("p", "setp.ge.u32", "%s, %s", id, g.p["groups"])
+	t.add("@%s ret", past)
+	g.tileAt(id)
+}
+
+// block returns the number of the block.
+func (g *generated) block() string {
+	t := g.text
 	g.tid = t.get("r", "mov.u32", "%%tid.x")
 	g.lane = t.get("r", "and.b32", "%s, 31", g.tid)
 	x, y := t.get("r", "mov.u32", "%%ctaid.x"), t.get("r", "mov.u32", "%%ctaid.y")
 	w := t.get("r", "mov.u32", "%%nctaid.x")
-	id := t.get("r", "mad.lo.u32", "%s, %s, %s", y, w, x)
-	past := t.get("p", "setp.ge.u32", "%s, %s", id, g.p["groups"])
-	t.add("@%s ret", past)
+	return t.get("r", "mad.lo.u32", "%s, %s, %s", y, w, x)
+}
+
+// tileAt finds the tile with a number.
+func (g *generated) tileAt(id string) {
+	t := g.text
 	tiles := func(size string, n int) string {
 		r := t.get("r", "add.u32", "%s, %d", size, n-1)
 		return t.get("r", "div.u32", "%s, %d", r, n)

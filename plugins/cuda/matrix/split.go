@@ -63,7 +63,7 @@ func (p product) plans(most kernels.ProductSizes) []plan {
 
 // planFor returns the plan that is best for m rows.
 func (p product) planFor(most kernels.ProductSizes, m, from, to int) plan {
-	tile, time := p.choose(m, most.N, most.Count)
+	tile, time := p.choose(m, most.N, p.halves(most.K), most.Count)
 	best := plan{tile, 1, from, to}
 	if !p.divisible(most) {
 		return best
@@ -81,7 +81,7 @@ func (p product) planFor(most kernels.ProductSizes, m, from, to int) plan {
 		if parts%s != 0 || parts/s < 4 {
 			continue
 		}
-		tile, time := p.choose(m, most.N, s)
+		tile, time := p.choose(m, most.N, parts/s*depth, s)
 		took := seconds(time, parts/s*depth) + sumTime + 8*float64(s*m*most.N)*sumByteTime
 		if took < least {
 			best.Tile, best.splits, least = tile, s, took
@@ -90,14 +90,24 @@ func (p product) planFor(most kernels.ProductSizes, m, from, to int) plan {
 	return best
 }
 
-// choose returns the best tile and its time, see Device.choose.
-func (p product) choose(m, n, count int) (Tile, float64) {
+// choose returns the best tile for count products with K of k, and its time, see Device.choose.
+func (p product) choose(m, n, k, count int) (Tile, float64) {
 	if p.exact {
 		return p.device.choose(p.device.TermTiles(), m, n, count)
+	}
+	if t := p.device.Tile; t != nil && t.PingPong {
+		return *t, 0
 	}
 	list := p.device.tiles()
 	if m <= leastRows {
 		list = append(list, p.device.fewRowTiles()...)
+	}
+	if p.typ != dtype.F32 && k <= mostTurns {
+		for _, t := range p.device.turnTiles() {
+			if t.groups(m, n, count) > p.device.Processors {
+				list = append(list, t)
+			}
+		}
 	}
 	return p.device.choose(list, m, n, count)
 }
@@ -160,7 +170,7 @@ func (p product) divided(l plan, s kernels.Shader, x productText) []kernels.Shad
 		sum.Bindings = append(sum.Bindings, b)
 	}
 	y := kernels.Binding{Name: "y", Operand: kernels.Scratch, DType: dtype.U32}
-	x.Act, x.Bias, x.Residual, x.Rounded, x.Only, x.Pairs = "", false, false, false, false, true
+	x.Act, x.Bias, x.Residual, x.Rounded, x.Only, x.Pairs, x.Fours = "", false, false, false, false, true, true
 	s.Bindings = append(slices.Clone(s.Bindings[:2]), y)
 	s.Consts, s.Source = x, x.source(s.Bindings)
 	return []kernels.Shader{s, sum}

@@ -18,22 +18,51 @@ type Tile struct {
 	Rate float64
 	// Blocks is the number of blocks that share a processor.
 	Blocks int
+	// PingPong means that a block has many tiles: see product_pingpong.go. Warpgroup is set, and M is 128.
+	PingPong bool
 }
 
 // depth is the number of values of K in a stage: a row of 128 bytes, in which eight units of 16 bytes are permuted.
 const depth = 64
 
-func (t Tile) threads() int { return 2 * t.M }
-func (t Tile) stage() int   { return (t.M + t.N) * 2 * depth }
+func (t Tile) threads() int {
+	if t.PingPong {
+		return pingPongThreads
+	}
+	return 2 * t.M
+}
+
+func (t Tile) stage() int { return (t.M + t.N) * 2 * depth }
 
 // shared is the shared memory in bytes, with what is needed to begin at a multiple of 1024.
-func (t Tile) shared() int { return t.Stages*t.stage() + 1024 }
+func (t Tile) shared() int {
+	n := t.Stages*t.stage() + 1024
+	if t.PingPong {
+		n += (t.Stages + 1) * barrierBytes
+	}
+	return n
+}
 
-// String returns the sizes: 128x256x4.
-func (t Tile) String() string { return fmt.Sprintf("%dx%dx%d", t.M, t.N, t.Stages) }
+// String returns the sizes: 128x256x4, or 128x192x5p for PingPong.
+func (t Tile) String() string {
+	s := fmt.Sprintf("%dx%dx%d", t.M, t.N, t.Stages)
+	if t.PingPong {
+		s += "p"
+	}
+	return s
+}
 
-// groups returns the number of blocks for count products of m x n.
+// groups returns the number of tiles of count products of m x n.
 func (t Tile) groups(m, n, count int) int { return ceilDiv(m, t.M) * ceilDiv(n, t.N) * count }
+
+// blocks returns the number of blocks that compute these tiles.
+func (t Tile) blocks(d Device, m, n, count int) int {
+	tiles := t.groups(m, n, count)
+	if t.PingPong {
+		return min(tiles, d.Processors)
+	}
+	return tiles
+}
 
 var (
 	warpTiles = []Tile{
@@ -50,6 +79,17 @@ var (
 		{M: 64, N: 64, Stages: 4, Warpgroup: true, Rate: 280, Blocks: 3},
 	}
 )
+
+// pingPongTiles are for large products with few values of K, of which the others lose much to the beginnings and the
+// ends of their tiles. The first has more sums for each byte that it loads, the second more stages.
+var pingPongTiles = []Tile{
+	{M: 128, N: 192, Stages: 5, Warpgroup: true, PingPong: true, Rate: 680, Blocks: 1},
+	{M: 128, N: 128, Stages: 7, Warpgroup: true, PingPong: true, Rate: 700, Blocks: 1},
+}
+
+// mostTurns is the largest K for which tiles of pingPongTiles are faster: on an NVIDIA H200, they were at 768 and 1024,
+// and were slower at 4096.
+const mostTurns = 1536
 
 // deepTiles are for products with few rows, whose time is that of reading weights. One block on a processor has as many
 // bytes on their way as three of 64x64x4.
@@ -76,7 +116,17 @@ func (d Device) TermTiles() (out []Tile) {
 func (d Device) Tiles() []Tile {
 	out := d.tiles()
 	if d.Capability == 90 {
-		out = slices.Concat(out, d.fewRowTiles(), warpTiles)
+		out = slices.Concat(out, d.turnTiles(), d.fewRowTiles(), warpTiles)
+	}
+	return out
+}
+
+// turnTiles returns the shapes of which a block has many.
+func (d Device) turnTiles() (out []Tile) {
+	for _, t := range pingPongTiles {
+		if d.Capability == 90 && t.shared() <= d.Shared {
+			out = append(out, t)
+		}
 	}
 	return out
 }
@@ -113,7 +163,7 @@ func (d Device) tiles() []Tile {
 // that of the processor with the most blocks, for each value of K, in a unit that Device.Processors and Tile.Rate
 // define.
 func (d Device) choose(list []Tile, m, n, count int) (best Tile, least float64) {
-	if d.Tile != nil {
+	if d.Tile != nil && !d.Tile.PingPong {
 		return *d.Tile, 0
 	}
 	for _, t := range list {

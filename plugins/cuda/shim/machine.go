@@ -29,6 +29,11 @@ type machine struct {
 	time    uint32          // number of instructions so far
 	fenced  []uint32        // time of the last fence of each thread
 
+	barriers map[int64]*mbarrier // by their addresses
+	passed   int                 // threads that have passed one
+	made     uint32              // epoch in which the last one was made
+	known    [][]uint32          // for each warp: see mbarrier.seen
+
 	ctaid, nctaid [3]uint32
 	all           []int32 // 0, 1, 2, ...
 	spare         []int32 // for lanes that a guard selects
@@ -112,11 +117,21 @@ func fill[T any](s []T, v T) {
 func (m *machine) block() error {
 	m.epoch++
 	m.first = m.epoch
+	m.barriers = map[int64]*mbarrier{}
+	m.known = columns[uint32](len(m.all)/warp+1, len(m.all)/warp+1)
 	live := len(m.all)
 	groups := []group{{0, m.all}} // by increasing pc
 	var waiting []group           // at a barrier
+	var asleep []group            // at a barrier in shared memory
+	woken := -1                   // m.passed when they were last woken
 	for live > 0 {
+		if len(groups) == 0 && len(asleep) > 0 && woken != m.passed {
+			groups, asleep, woken = asleep, nil, m.passed
+		}
 		if len(groups) == 0 {
+			if len(asleep) > 0 {
+				return m.stuck(asleep)
+			}
 			if len(waiting) != 1 || len(waiting[0].lanes) != len(m.all) {
 				return m.diverged(waiting)
 			}
@@ -135,6 +150,11 @@ func (m *machine) block() error {
 		case m.err != nil:
 		case stop == barrier:
 			waiting = join(waiting, next[0])
+		case stop == await:
+			asleep = join(asleep, next[0])
+			if len(next) > 1 {
+				groups = join(groups, next[1])
+			}
 		case stop == end:
 			live -= len(next[0].lanes)
 			m.ended(next[0])
@@ -149,6 +169,9 @@ func (m *machine) block() error {
 			return m.err
 		}
 	}
+	if at := m.unfinished(); at >= 0 {
+		return errorf("block %v: copies would arrive at the barrier at %d when the block has ended", m.ctaid, at)
+	}
 	return nil
 }
 
@@ -157,6 +180,12 @@ func (m *machine) diverged(waiting []group) error {
 	in := m.p.code[waiting[0].pc]
 	return m.p.at(in.line, fmt.Errorf("block %v: %d of %d threads reach the barrier", m.ctaid, len(waiting[0].lanes),
 		len(m.all)))
+}
+
+// stuck reports threads that wait for others which do not arrive.
+func (m *machine) stuck(asleep []group) error {
+	in, n := m.p.code[asleep[0].pc], len(asleep[0].lanes)
+	return m.p.at(in.line, fmt.Errorf("block %v: %d threads wait at the barrier forever", m.ctaid, n))
 }
 
 // join adds a group to groups that are ordered by pc.
@@ -192,6 +221,19 @@ func (m *machine) run(g group, limit int) (next []group, stop kind) {
 			pc++
 		case barrier:
 			return []group{{pc, g.lanes}}, barrier
+		case await:
+			done, waiting := m.await(in, g.lanes)
+			if m.err != nil {
+				return nil, await
+			}
+			if len(waiting) > 0 {
+				next = []group{{pc, waiting}}
+				if len(done) > 0 {
+					next = append(next, group{pc + 1, done})
+				}
+				return next, await
+			}
+			pc++
 		case branch, end:
 			if len(lanes) == 0 {
 				pc++

@@ -21,6 +21,8 @@ type access struct {
 	pending        int32  // copies to it that are not waited for
 	used           int32  // products of warpgroups that read it and are not waited for
 	time           uint32 // of the last write
+	readTime       uint32 // and of the last read
+	group          int32  // of the product that has read it last: its first thread and one, or -1 for several
 }
 
 var (
@@ -184,7 +186,7 @@ func (m *machine) seen(in *instruction, lane int32, k int, atomic bool) {
 	if a.written < m.first {
 		m.fail(in, lane, "a read of shared memory at %d, which is not written", 4*k)
 	}
-	if a.written == m.epoch && a.writer != lane && !(atomic && a.atomic) {
+	if a.written == m.epoch && a.writer != lane && !(atomic && a.atomic) && !m.after(lane, a.writer, a.time) {
 		m.fail(in, lane, "a race: thread %d has written shared memory at %d since the last barrier", a.writer, 4*k)
 	}
 	if a.read != m.epoch {
@@ -193,6 +195,7 @@ func (m *machine) seen(in *instruction, lane int32, k int, atomic bool) {
 	} else if a.reader != lane {
 		a.reader = -1
 	}
+	a.readTime, a.group = m.time, 0
 }
 
 // who names the thread that has read a word last.
@@ -210,10 +213,10 @@ func (m *machine) wrote(in *instruction, lane int32, k int, atomic bool) {
 	if a.used > 0 {
 		m.fail(in, lane, "a write of shared memory at %d, which a product reads that is not waited for", 4*k)
 	}
-	if a.written == m.epoch && a.writer != lane && !both {
+	if a.written == m.epoch && a.writer != lane && !both && !m.after(lane, a.writer, a.time) {
 		m.fail(in, lane, "a race: thread %d has written shared memory at %d since the last barrier", a.writer, 4*k)
 	}
-	if a.read == m.epoch && a.reader != lane && !both {
+	if a.read == m.epoch && a.reader != lane && !both && !m.afterReads(lane, a) {
 		m.fail(in, lane, "a race: %s has read shared memory at %d since the last barrier", a.who(), 4*k)
 	}
 	if a.written != m.epoch && a.read != m.epoch {

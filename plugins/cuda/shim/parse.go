@@ -63,6 +63,7 @@ const (
 	compute kind = iota
 	branch
 	barrier
+	await
 	end
 )
 
@@ -167,6 +168,9 @@ func (p *program) parse(in *instruction, text string) error {
 		return nil
 	}
 	args := split(rest)
+	if parse := p.mbarrierOp(op); parse != nil {
+		return parse(in, args)
+	}
 	if parse := p.asyncOp(op); parse != nil {
 		return parse(in, args)
 	}

@@ -132,7 +132,7 @@ func (m *machine) landed(first int32, u use) {
 	for _, k := range u.words {
 		a := &m.access[k]
 		a.used--
-		a.read, a.reader = m.epoch, -1
+		m.readBy(a, first)
 	}
 	for _, r := range u.sums {
 		m.flying[first/group4][r]--
@@ -152,6 +152,7 @@ func (m *machine) operand(in *instruction, first int32, descriptor uint64, rows 
 		m.fail(in, first, "descriptor %#x; want a swizzle of 128 bytes without an offset", descriptor)
 		return nil
 	}
+	fenced := slices.Min(m.fenced[first : first+group4]) // since then, the threads see all that is visible to them
 	out := make([][16]float64, rows)
 	lines, words := rows, 8
 	if across {
@@ -171,9 +172,10 @@ func (m *machine) operand(in *instruction, first int32, descriptor uint64, rows 
 			switch {
 			case a.pending > 0 || a.written < m.first:
 				m.seen(in, first, at/4, false)
-			case a.written == m.epoch && (a.writer < first || a.writer >= first+group4):
+			case a.written == m.epoch && (a.writer < first || a.writer >= first+group4) &&
+				!m.groupAfter(first, a.writer, a.time):
 				m.fail(in, first, "a race: thread %d has written shared memory at %d since the last barrier", a.writer, at)
-			case a.time >= m.fenced[a.writer]:
+			case a.time >= m.fenced[a.writer] && a.time >= fenced:
 				m.fail(in, first, "a product reads shared memory at %d, and thread %d has no fence after its write", at,
 					a.writer)
 			}
