@@ -15,7 +15,8 @@ import (
 func drawMixed(r *rand.Rand) *Args {
 	groups := 1 + r.IntN(4)/3*2
 	g := conv2D(0, groups*(2+r.IntN(12)), groups*(1+r.IntN(6)), 1, 1, 0, groups, false)
-	if g.N = 1 + r.IntN(2); r.IntN(4) == 0 {
+	g.N = 1 + r.IntN(2)
+	if r.IntN(4) == 0 {
 		g.Cin = groups * (60 + r.IntN(100))
 	}
 	g.In[1], g.In[2] = 1+r.IntN(40), 20+r.IntN(80)
