@@ -5,8 +5,10 @@
 writes dynamic_rows (ops along an axis whose number of used rows depends on the data), dynamic_parts (Slice and Split
 at positions that depend on the data), dynamic_loops (Loop whose number of iterations is a size), dynamic_whiles (Loop
 that a condition ends), dynamic_scans (Scan over an open axis), dynamic_branches (If), dynamic_expanded (GatherElements
-and ScatterElements with an index for each row), dynamic_signal (Fourier transforms and parts of an axis of open size),
-dynamic_windows (convolutions and pools of images of open sizes) dynamic_past (caches whose length may be 0) and dynamic_joined (If whose branches have different shapes).
+and ScatterElements with an index for each row), dynamic_picked (GatherElements with such indices for each batch, or
+along the last axis), dynamic_signal (Fourier transforms and parts of an axis of open size), dynamic_windows
+(convolutions and pools of images of open sizes), dynamic_past (caches whose length may be 0) and dynamic_joined (If
+whose branches have different shapes).
 """
 
 import os, sys
@@ -328,6 +330,20 @@ def joined():
     return m
 
 
+def picked():
+    """GatherElements along axes behind a batch: of whole rows, of rows in part, and along the last axis."""
+    m = Model(x=(TensorProto.FLOAT, ["b", 4, "s", 3]), i=(TensorProto.INT64, ["b", 4, "k", 1]),
+              j=(TensorProto.INT64, ["b", 4, "s", 2]))
+    first = m.op("Slice", "i", m.const([0]), m.const([2]), m.const([1]))
+    of = lambda i, n: m.op("Expand", i, m.const([1, 1, 1, n]))
+    for data, kind in ("x", TensorProto.FLOAT), (m.op("Cast", "x", to=TensorProto.INT64), TensorProto.INT64):
+        m.returns(m.op("GatherElements", data, of("i", 3), axis=2), kind)
+        m.returns(m.op("GatherElements", data, of("i", 2), axis=2), kind)
+        m.returns(m.op("GatherElements", data, of(first, 3), axis=-2), kind)
+        m.returns(m.op("GatherElements", data, "j", axis=-1), kind)
+    return m
+
+
 def main(out):
     rng = np.random.default_rng(7)
 
@@ -358,6 +374,11 @@ def main(out):
     feeds2 = [{"x": x(n, 4), "p": x(p, 4), "use": np.array(u)} for n, p, u in ((3, 2, True), (2, 5, False), (5, 1, True))]
     joined().write(os.path.join(out, "dynamic_joined"), *feeds2)
     past().write(os.path.join(out, "dynamic_past"), *feeds)
+    feeds = []
+    for b, n, k in (2, 5, 3), (1, 2, 9), (3, 7, 1):
+        feeds.append({"x": x(b, 4, n, 3) * 9, "i": rng.integers(-n, n, (b, 4, k, 1)),
+                      "j": rng.integers(-3, 3, (b, 4, n, 2))})
+    picked().write(os.path.join(out, "dynamic_picked"), *feeds)
 
 
 if __name__ == "__main__":

@@ -105,18 +105,8 @@ func (t *turning) choose() {
 	readers := make([][]int, len(t.g.Nodes)) // vertices that want the same layout, by ID of the operand
 	for _, n := range t.g.Nodes {
 		v := vertex[n.ID]
-		if gains(n) && v != sink {
-			gain := convGain * (t.elements(n) + t.elements(n.In[0]))
-			c, least := n.Type.Shape[1], int64(t.target.ChannelsLast)
-			if c.IsStatic() && c.Const < least && !(onePixel(n) && onePixel(n.In[0])) {
-				w.edge(v, sink, gain*(least-c.Const)/least)
-			} else {
-				w.edge(source, v, gain)
-			}
-		}
-		if n.Op.Elementwise && len(n.In) == 1 && v != sink && gains(n.In[0]) { // the convolution may absorb n
-			w.edge(v, vertex[n.In[0].ID], fuseGain*t.elements(n))
-			w.edge(vertex[n.In[0].ID], v, fuseGain*t.elements(n))
+		if v != sink {
+			t.gainOf(w, n, vertex)
 		}
 		for k, x := range n.In {
 			switch {
@@ -140,6 +130,26 @@ func (t *turning) choose() {
 	side := w.cut()
 	for i, v := range vertex {
 		t.turned[i] = v != sink && !side[v]
+	}
+}
+
+// gainOf adds what is gained if n, which can be turned, is turned: by a convolution, or by an activation that has the
+// layout of the convolution before it, which may then absorb it.
+func (t *turning) gainOf(w *network, n *ir.Node, vertex []int) {
+	v := vertex[n.ID]
+	if gains(n) {
+		gain := convGain * (t.elements(n) + t.elements(n.In[0]))
+		c, least := n.Type.Shape[1], int64(t.target.ChannelsLast)
+		if c.IsStatic() && c.Const < least && !(onePixel(n) && onePixel(n.In[0])) {
+			w.edge(v, sink, gain*(least-c.Const)/least)
+		} else {
+			w.edge(source, v, gain)
+		}
+	}
+	if n.Op.Elementwise && len(n.In) == 1 && gains(n.In[0]) {
+		before := vertex[n.In[0].ID]
+		w.edge(v, before, fuseGain*t.elements(n))
+		w.edge(before, v, fuseGain*t.elements(n))
 	}
 }
 

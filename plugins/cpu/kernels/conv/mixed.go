@@ -59,12 +59,12 @@ func (x *convMixed) Do(lo, hi, worker int) {
 				bias = g.Bias[o]
 			}
 			weights, dst := g.weights[o*g.cg:][:g.cg], g.Out[channel*area+first:][:n]
-			whole, most := n/lanes*lanes, g.at[g.cg-1]
-			stencil(dst[:whole], image[first:], g.at, most, weights, bias)
-			if whole < n { // the last pixels, in a vector that lies in the image
+			if most := g.at[g.cg-1]; n >= lanes {
+				stencil(dst, image[first:], g.at, most, weights, bias)
+			} else { // the pixels are the last ones of a vector that lies in the image
 				from := max(0, first+n-lanes)
 				stencil(made, image[from:], g.at, most, weights, bias)
-				copy(dst[whole:], made[first+whole-from:])
+				copy(dst, made[first-from:])
 			}
 			g.finish(channel*area+first, n)
 		}

@@ -64,7 +64,7 @@ func (g *roiPlanes[I]) Do(lo, hi, worker int) {
 	ys, xs := 2*g.Y.Bins*g.Ratio, 2*g.X.Bins*g.Ratio
 	sc.At = pool.Sized(sc.At, ys+xs)
 	y, x := roiTaps{sc.At[:ys], sc.Floats(ys)}, roiTaps{sc.At[ys:], sc.Floats(xs)}
-	row := sc.Floats(g.X.Size)
+	row, first := sc.Floats(g.X.Size), 0
 	last := -1
 	for i := lo; i < hi; i++ {
 		box := i / g.Channels
@@ -72,6 +72,9 @@ func (g *roiPlanes[I]) Do(lo, hi, worker int) {
 			b := g.Boxes[4*box:]
 			g.taps(y, g.Y, b[1], b[3], g.X.Size)
 			g.taps(x, g.X, b[0], b[2], 1)
+			if !g.Max {
+				first, row = g.columns(x.at, row[:cap(row)])
+			}
 			last = box
 		}
 		area := g.Y.Size * g.X.Size
@@ -80,7 +83,7 @@ func (g *roiPlanes[I]) Do(lo, hi, worker int) {
 		if dst := g.Dst[i*bins:][:bins]; g.Max {
 			g.largest(dst, plane, y, x)
 		} else {
-			g.mean(dst, plane, y, x, row)
+			g.mean(dst, plane[first:], y, x, row)
 		}
 	}
 }
@@ -115,22 +118,35 @@ func (g *Roi) taps(t roiTaps, x RoiAxis, lo, hi float32, stride int) {
 	}
 }
 
-// mean sets the bins of a plane to the means of their samples.
+// columns returns the first of the columns that are read, and a row for them: whole vectors, if the image is as wide.
+// It makes the elements at relative to the first column.
+func (g *roiPlanes[I]) columns(at []int, row []float32) (first int, of []float32) {
+	lanes, end := g.p.Set.Lanes, 0
+	first = g.X.Size
+	for _, x := range at {
+		first, end = min(first, x), max(end, x+1)
+	}
+	n := min(pool.CeilDiv(end-first, lanes)*lanes, g.X.Size)
+	first = min(first, g.X.Size-n)
+	for i := range at {
+		at[i] -= first
+	}
+	return first, row[:n]
+}
+
+// mean sets the bins of a plane to the means of their samples. The plane begins with the first column that is read.
 func (g *roiPlanes[I]) mean(dst, plane []float32, y, x roiTaps, row []float32) {
 	n, by, stencil := 2*g.Ratio, 1/float32(g.Ratio*g.Ratio), vec.On(g.p.Set).Stencil
-	lo, hi := x.at[0], x.at[0]+1 // the columns that are read
-	for _, at := range x.at {
-		lo, hi = min(lo, at), max(hi, at+1)
-	}
-	row = row[:hi-lo]
+	most := (g.Y.Size - 1) * g.X.Size
 	for b := range g.Y.Bins {
-		stencil(row, plane[lo:], y.at[b*n:][:n], len(plane)-g.X.Size, y.weight[b*n:][:n], 0)
+		stencil(row, plane, y.at[b*n:][:n], most, y.weight[b*n:][:n], 0)
+		at, weights := x.at, x.weight
 		for k := range g.X.Bins {
 			var sum float32
-			weights := x.weight[k*n:][:n]
-			for j, at := range x.at[k*n:][:n] {
-				sum += weights[j] * row[at-lo]
+			for j := 0; j+1 < n; j += 2 {
+				sum += weights[j]*row[at[j]] + weights[j+1]*row[at[j+1]]
 			}
+			at, weights = at[n:], weights[n:]
 			dst[b*g.X.Bins+k] = sum * by
 		}
 	}

@@ -59,6 +59,9 @@ func RecurrentKeptSize(p *pool.Pool, a Recurrent) int64 {
 const (
 	ownWeights = 1 << 18 // the largest number of weights of a direction that each worker reads
 	sharedStep = 1 << 17 // the least number of multiplications of a step whose blocks are shared
+	// The least number of multiplications of all steps that are worth panels for all workers. With fewer, the calls of
+	// routines for more panels take longer than the products.
+	ownSteps = 1 << 18
 )
 
 // recurrence is a call of RunRecurrent.
@@ -90,7 +93,7 @@ func (x *recurrence) layout() {
 	weights, work := x.gates*x.H*x.H, x.gates*x.H*x.H*x.B*x.D
 	x.shared = threads > 1 && x.blocks > 1 && work >= sharedStep && (weights > ownWeights || x.B*x.D < threads)
 	x.high = on.MR
-	if !x.shared { // panels for all workers
+	if !x.shared && work*x.T >= ownSteps { // panels for all workers
 		x.high = min(x.high, max(1, x.B*x.D/threads))
 	}
 	x.high = max(1, min(x.high, x.B))
@@ -152,6 +155,7 @@ func (x *recurrence) memory(sc *pool.Scratch) blockMemory {
 func RecurrentScratch(p *pool.Pool, a Recurrent) pool.Size {
 	x := recurrence{p: p, Recurrent: a}
 	x.layout()
+	x.high = max(x.high, min(product.On(p.Set).MR, x.B)) // of fewer steps; see ownSteps
 	shared, worker := pool.NewCounter(), pool.NewCounter()
 	x.allocate(&shared)
 	x.memory(&worker)
