@@ -6,7 +6,8 @@ writes dynamic_rows (ops along an axis whose number of used rows depends on the 
 at positions that depend on the data), dynamic_loops (Loop whose number of iterations is a size), dynamic_whiles (Loop
 that a condition ends), dynamic_scans (Scan over an open axis), dynamic_branches (If), dynamic_expanded (GatherElements
 and ScatterElements with an index for each row), dynamic_signal (Fourier transforms and parts of an axis of open size),
-dynamic_windows (convolutions and pools of images of open sizes) dynamic_past (caches whose length may be 0) and dynamic_joined (If whose branches have different shapes).
+dynamic_windows (convolutions and pools of images of open sizes), dynamic_past (caches whose length may be 0) and
+dynamic_joined (If whose branches have different shapes).
 """
 
 import os, sys
@@ -355,8 +356,9 @@ def main(out):
     for b, s, p in (2, 3, 0), (1, 2, 4), (3, 1, 5):
         cache = {"v": x(b, p + 1, 16)[:, 1:], "w": x(b, p + 1, 2, 8)[:, 1:], "k": x(b, 2, p, 8), "l": x(b, 2, p, 8)}
         feeds.append({"x": x(b, s, 16), **cache, "n": np.full(b, s + p - 1, np.int32)})
-    feeds2 = [{"x": x(n, 4), "p": x(p, 4), "use": np.array(u)} for n, p, u in ((3, 2, True), (2, 5, False), (5, 1, True))]
-    joined().write(os.path.join(out, "dynamic_joined"), *feeds2)
+    sizes = (3, 2, True), (2, 5, False), (5, 1, True)
+    branched = [{"x": x(n, 4), "p": x(p, 4), "use": np.array(use)} for n, p, use in sizes]
+    joined().write(os.path.join(out, "dynamic_joined"), *branched)
     past().write(os.path.join(out, "dynamic_past"), *feeds)
 
 

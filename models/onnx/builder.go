@@ -264,8 +264,8 @@ func (n *node) small(s *ir.TooSmall, err error) error {
 	return n.b.file.errorf("%s: %w", n.describe(), err)
 }
 
-// needed returns the error err with a range of a size for which d is not negative, and notes that range. It begins later
-// than the size's own, or ends before it. needed returns nil if there is no such range.
+// needed returns the error err with a range of a size for which d is not negative, and notes that range. It begins
+// later than the size's own, or ends before it. needed returns nil if there is no such range.
 func (n *node) needed(d ir.Dim, err error) error {
 	b := n.b
 	for _, later := range []bool{true, false} {

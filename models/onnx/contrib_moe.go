@@ -47,8 +47,8 @@ var (
 		})
 )
 
-// expertWeights returns the weights [E,N,K] of a layer of QMoE. Each row, or each block of a row, has a scale and a zero
-// point.
+// expertWeights returns the weights [E,N,K] of a layer of QMoE. Each row, or each block of a row, has a scale and a
+// zero point.
 func (n *node) expertWeights(i, zero, bits int) *ir.Node {
 	packed, scale := n.x(i), n.x(i+1)
 	s := packed.Type.Shape
@@ -160,7 +160,8 @@ func (n *node) expertActivation(x, linear *ir.Node) *ir.Node {
 	}
 }
 
-// swiglu is g·sigmoid(alpha·g)·(l+beta), where g and l are two tensors, or the even and odd columns or the halves of one.
+// swiglu is g·sigmoid(alpha·g)·(l+beta), where g and l are two tensors, or the even and odd columns, or the halves, of
+// one.
 func (n *node) swiglu(g, l *ir.Node) *ir.Node {
 	if fusion := n.int("swiglu_fusion", 0); fusion != 0 {
 		rows, columns := g.Type.Shape[0], g.Type.Shape[1].Const

@@ -155,7 +155,7 @@ func TestSmallestSize(t *testing.T) {
 	}
 }
 
-// TestPast checks which sizes begin at 0: the lengths of a past in models exported or written with other names for them.
+// TestPast checks which sizes begin at 0: the lengths of a past, whatever their names.
 func TestPast(t *testing.T) {
 	models, err := filepath.Glob("testdata/dynamic_*/model.onnx")
 	if err != nil {
