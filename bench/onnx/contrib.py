@@ -198,6 +198,41 @@ for bits, block in (4, 16), (4, 32), (8, 32):
         tolerance="largest 1e-3",
         **a,
     )
+# The groups of weights in any order. ONNX Runtime ignores their zero points on CPUs, so the formula has them.
+for name, zero in ("matmul_4_groups", None), ("matmul_4_groups_zero", u8(6, 2)):
+    b, s, g, x4 = u8(6, 3, 8), np.abs(f(6, 3)) / 9, rng.integers(0, 3, 40).astype(np.int32), f(3, 40)
+    nibbles = lambda v: np.stack([v & 15, v >> 4], -1).reshape(6, -1).astype(np.float32)
+    w4 = (nibbles(b)[:, :40] - (nibbles(zero)[:, g] if zero is not None else 8)) * s[:, g]
+    test(
+        name,
+        "MatMulNBits",
+        [x4, b, s.reshape(-1), zero if zero is None else zero.reshape(-1), g],
+        constant=(1, 2, 3, 4),
+        want=None if zero is None else [x4 @ w4.T],
+        K=40,
+        N=6,
+        bits=4,
+        block_size=16,
+    )
+probs, moe = f(5, 4), [f(4, 12, 16), f(4, 12), f(4, 16, 12), f(4, 16)]
+for name, kind in ("relu", "relu"), ("gelu", "gelu"), ("silu", "silu"), ("none", "identity"):
+    test(f"moe_{name}", "MoE", [f(5, 16), probs, *moe], activation_type=kind, k=2)
+glu = dict(activation_type="swiglu", activation_alpha=1.702, activation_beta=1.0, swiglu_limit=2.0, swiglu_fusion=1)
+moe[:2] = f(4, 24, 16), f(4, 24)
+test("moe_swiglu", "MoE", [f(5, 16), probs, *moe], k=2, normalize_routing_weights=1, **glu)
+test("moe_batch", "MoE", [f(1, 5, 16), probs, *moe], k=3, **glu)
+for bits in 4, 8:
+    per = 8 // bits
+    q = [u8(4, 64, 32 // per), np.abs(f(4, 64)) / 99, f(4, 64), u8(4, 32, 32 // per), np.abs(f(4, 32)) / 99, f(4, 32)]
+    near = {4: "largest 1e-3", 8: "largest 2e-2"}[bits]  # ONNX Runtime rounds activations to 8 bits
+    given = dict(k=2, expert_weight_bits=bits, normalize_routing_weights=1, tolerance=near, **glu)
+    test(f"qmoe_{bits}", "QMoE", [f(5, 32), probs, *q], constant=(2, 3, 4, 5, 6, 7), **given)
+    q[1], q[4] = np.abs(f(4, 64, 2)) / 99, np.abs(f(4, 32, 2)) / 99
+    test(f"qmoe_{bits}_blocks", "QMoE", [f(5, 32), probs, *q], constant=(2, 3, 4, 5, 6, 7), block_size=16, **given)
+    zeros = [None] * 3 + [u8(4, 64, 2 // min(per, 2)), u8(4, 32, 2 // min(per, 2))]
+    q = q + zeros
+    known = (2, 3, 4, 5, 6, 7, 11, 12)
+    test(f"qmoe_{bits}_zero", "QMoE", [f(5, 32), probs, *q], constant=known, block_size=16, **given)
 step = "0 1.01"  # a unit of the quantized type: a half may round to either side
 test("qlinear_add", "QLinearAdd", [u8(3, 4), sc(0.1), z(100), u8(4), sc(0.2), z(3), sc(0.3), z(90)], tolerance=step)
 test("qlinear_mul", "QLinearMul", [u8(3, 4), sc(0.1), z(100), u8(4), sc(0.2), z(3), sc(5), z(90)], tolerance=step)

@@ -371,8 +371,9 @@ def main(out):
     for b, s, p in (2, 3, 0), (1, 2, 4), (3, 1, 5):
         cache = {"v": x(b, p + 1, 16)[:, 1:], "w": x(b, p + 1, 2, 8)[:, 1:], "k": x(b, 2, p, 8), "l": x(b, 2, p, 8)}
         feeds.append({"x": x(b, s, 16), **cache, "n": np.full(b, s + p - 1, np.int32)})
-    feeds2 = [{"x": x(n, 4), "p": x(p, 4), "use": np.array(u)} for n, p, u in ((3, 2, True), (2, 5, False), (5, 1, True))]
-    joined().write(os.path.join(out, "dynamic_joined"), *feeds2)
+    sizes = (3, 2, True), (2, 5, False), (5, 1, True)
+    branched = [{"x": x(n, 4), "p": x(p, 4), "use": np.array(use)} for n, p, use in sizes]
+    joined().write(os.path.join(out, "dynamic_joined"), *branched)
     past().write(os.path.join(out, "dynamic_past"), *feeds)
     feeds = []
     for b, n, k in (2, 5, 3), (1, 2, 9), (3, 7, 1):

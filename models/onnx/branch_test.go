@@ -48,8 +48,8 @@ func TestBranches(t *testing.T) {
 	}
 }
 
-// TestCountNames checks the names of an output whose name begins with a digit, as PyTorch writes them, and of the number
-// of its rows.
+// TestCountNames checks the names of an output whose name begins with a digit, as PyTorch writes them, and of the
+// number of its rows.
 func TestCountNames(t *testing.T) {
 	p := model("NonZero")
 	p.Graph.Node[0].Output = []string{"49"}

@@ -28,14 +28,14 @@ const (
 
 // builder converts ONNX graphs to one graph.
 type builder struct {
-	model *Model
-	file  *File
-	sizes map[string]Range
-	least map[string]int64 // smallest values of sizes whose range is not given
-	given map[string][]float64
-	g     *ir.Graph
-	scope *scope
-	names map[string]bool // of inputs and params
+	model  *Model
+	file   *File
+	sizes  map[string]Range
+	ranges map[string]Range // of sizes whose range is not given
+	given  map[string][]float64
+	g      *ir.Graph
+	scope  *scope
+	names  map[string]bool // of inputs and params
 	// graphs has the names of graphs in attributes of nodes, which must differ.
 	graphs map[string]bool
 	// several says that the params may be those of other models.
@@ -47,7 +47,7 @@ type builder struct {
 	depth    int
 	count    int   // ONNX nodes converted
 	now      *node // the node that is converted, for errors
-	// need is a smallest value of a size without which the import ended.
+	// need is a size with a range for which the import did not end.
 	need *Size
 }
 
@@ -233,8 +233,8 @@ func (b *builder) size(name string) ir.Dim {
 	s := Size{Name: name, Symbol: symbol, Range: DefaultRange}
 	if r, ok := b.sizes[name]; ok {
 		s.Range, s.Given = r, true
-	} else if least, ok := b.least[name]; ok {
-		s.Min = least
+	} else if r, ok := b.ranges[name]; ok {
+		s.Range = r
 	}
 	b.model.Sizes = append(b.model.Sizes, s)
 	if s.Min == s.Max {
@@ -244,8 +244,8 @@ func (b *builder) size(name string) ir.Dim {
 	return ir.Named(symbol)
 }
 
-// needs ends the import because d, which must not be negative, is negative for the smallest sizes. The error says from
-// which size on it is not.
+// needs ends the import because d, which must not be negative, is negative for some sizes. The error says for which
+// range it is not.
 func (n *node) needs(d ir.Dim, format string, args ...any) {
 	if err := n.needed(d, fmt.Errorf(format, args...)); err != nil {
 		n.b.g.Fail(err)
@@ -264,34 +264,40 @@ func (n *node) small(s *ir.TooSmall, err error) error {
 	return n.b.file.errorf("%s: %w", n.describe(), err)
 }
 
-// needed returns the error err with the smallest size for which d is not negative, and notes that size. It returns nil
-// if no size helps.
+// needed returns the error err with a range of a size for which d is not negative, and notes that range. It begins
+// later than the size's own, or ends before it. needed returns nil if there is no such range.
 func (n *node) needed(d ir.Dim, err error) error {
 	b := n.b
-	for _, symbol := range d.Symbols() {
-		k := slices.IndexFunc(b.model.Sizes, func(s Size) bool { return s.Symbol == symbol })
-		if k < 0 {
-			continue
+	for _, later := range []bool{true, false} {
+		for _, symbol := range d.Symbols() {
+			k := slices.IndexFunc(b.model.Sizes, func(s Size) bool { return s.Symbol == symbol })
+			at := slices.IndexFunc(b.g.Syms, func(x ir.Sym) bool { return x.Name == symbol })
+			if k < 0 || at < 0 {
+				continue
+			}
+			s := b.model.Sizes[k]
+			syms := slices.Clone(b.g.Syms)
+			holds := func(step int) bool {
+				if later {
+					syms[at].Min = s.Min + int64(step)
+				} else {
+					syms[at].Max = s.Max - int64(step)
+				}
+				lo, _ := syms.Bounds(d)
+				return lo >= 0
+			}
+			if !holds(sort.Search(int(min(s.Max-s.Min, 1<<20)), holds)) {
+				continue
+			}
+			s.Min, s.Max = syms[at].Min, syms[at].Max
+			b.need = &s
+			limit := fmt.Sprintf("from %d on", s.Min)
+			if !later {
+				limit = fmt.Sprintf("up to %d", s.Max)
+			}
+			return diag.New(code.GraphText, b.file.path, "%s: %w", n.describe(), err).
+				WithHint("give %s a range %s: --size %s=%d..%d", s.Name, limit, s.Name, s.Min, s.Max)
 		}
-		s := b.model.Sizes[k]
-		syms := slices.Clone(b.g.Syms)
-		at := slices.IndexFunc(syms, func(x ir.Sym) bool { return x.Name == symbol })
-		if at < 0 {
-			continue
-		}
-		step := sort.Search(int(min(s.Max-s.Min, 1<<20)), func(i int) bool {
-			syms[at].Min = s.Min + int64(i)
-			lo, _ := syms.Bounds(d)
-			return lo >= 0
-		})
-		syms[at].Min = s.Min + int64(step)
-		if lo, _ := syms.Bounds(d); lo < 0 {
-			continue
-		}
-		s.Min = syms[at].Min
-		b.need = &s
-		return diag.New(code.GraphText, b.file.path, "%s: %w", n.describe(), err).
-			WithHint("give %s a range from %d on: --size %s=%d..%d", s.Name, s.Min, s.Name, s.Min, s.Max)
 	}
 	return nil
 }

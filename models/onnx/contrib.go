@@ -55,7 +55,8 @@ var (
 	_ = on("SimplifiedLayerNormalization", 1, simplifiedNorm) // which has no domain in most files
 	_ = contrib("LayerNormalization", "", layerNorm)
 	_ = contrib("EmbedLayerNormalization", "", embedNorm)
-	_ = contrib("MatMulNBits", "2, 4 and 8 bits", matMulBits)
+	_ = contrib("MatMulNBits", "2, 4 and 8 bits; with g_idx, zero points count, which ONNX Runtime ignores on CPUs",
+		matMulBits)
 )
 
 // biased returns x plus input i, if the node has it.
@@ -178,20 +179,21 @@ func (n *node) embedded(words, places, segments, gain, shift *ir.Node, mask, pos
 	return many(op.LayerNorm(sum, gain, shift, n.float32("epsilon", 1e-12)), count, sum)
 }
 
-// matMulBits is MatMulNBits: a product with weights [N,K] of 4 or 8 bits, in blocks with a scale and a zero point each.
+// matMulBits is MatMulNBits: a product with weights [N,K] of 2, 4 or 8 bits, in groups with a scale and a zero point
+// each. The groups are blocks, or those of g_idx.
 func matMulBits(n *node) []*value {
 	x, packed := n.x(0), n.x(1)
 	k, rows, bits, block := n.int("K", 0), n.int("N", 0), n.int("bits", 4), n.int("block_size", 32)
 	if bits != 2 && bits != 4 && bits != 8 || k < 1 || rows < 1 || block < 1 {
 		n.fail("has %d bits, K %d, N %d and blocks of %d; allowed are 2, 4 and 8 bits", bits, k, rows, block)
 	}
-	if n.has(4) {
-		n.fail("g_idx is not supported")
-	}
-	if y := n.packedProduct(x, bitWeights{rows, k, bits, block}); y != nil {
-		return one(n.biased(y, 5))
-	}
 	blocks := (k + block - 1) / block
+	groups := n.groupsOf(k, block, blocks)
+	if groups == nil {
+		if y := n.packedProduct(x, bitWeights{rows, k, bits, block}); y != nil {
+			return one(n.biased(y, 5))
+		}
+	}
 	// unpacked returns numbers of a row of bytes, the first of a byte in its lower bits.
 	unpacked := func(v *ir.Node, count int) *ir.Node {
 		all := n.product(v.Type.Shape)
@@ -203,19 +205,54 @@ func matMulBits(n *node) []*value {
 	}
 	d := x.Type.DType
 	wide := dtype.F32
-	each := ir.ShapeOf(int64(rows), int64(blocks), 1)
 	w := cast(unpacked(packed, blocks*block), wide)
-	w = op.Reshape(w, ir.ShapeOf(int64(rows), int64(blocks), int64(block)))
+	// each returns a number for each block as one for each weight.
+	each := func(v *ir.Node) *ir.Node {
+		return op.Reshape(cast(v, wide), ir.ShapeOf(int64(rows), int64(blocks), 1))
+	}
+	if groups != nil {
+		w = op.Narrow(w, 1, 0, k)
+		each = func(v *ir.Node) *ir.Node {
+			return op.Gather(op.Reshape(cast(v, wide), ir.ShapeOf(int64(rows), int64(blocks))), groups, 1)
+		}
+	} else {
+		w = op.Reshape(w, ir.ShapeOf(int64(rows), int64(blocks), int64(block)))
+	}
 	switch {
 	case !n.has(3):
 		w = op.Sub(w, number(float64(int(1)<<(bits-1)), w))
 	case n.typeOf(3).DType == dtype.U8:
-		w = op.Sub(w, op.Reshape(cast(unpacked(n.x(3), blocks), wide), each))
+		w = op.Sub(w, each(unpacked(n.x(3), blocks)))
 	default:
-		w = op.Sub(w, op.Reshape(cast(n.x(3), wide), each))
+		w = op.Sub(w, each(n.x(3)))
 	}
-	w = op.Mul(w, op.Reshape(cast(n.x(2), wide), each))
-	w = op.Narrow(op.Reshape(w, ir.ShapeOf(int64(rows), int64(blocks*block))), 1, 0, k)
+	w = op.Mul(w, each(n.x(2)))
+	if groups == nil {
+		w = op.Narrow(op.Reshape(w, ir.ShapeOf(int64(rows), int64(blocks*block))), 1, 0, k)
+	}
 	y := op.MatMul(x, cast(w, d), op.MatMulAttrs{TransB: true})
 	return one(n.biased(y, 5))
+}
+
+// groupsOf returns the group of each of k weights of a row, g_idx, i64[k], or nil if these are the blocks in order.
+func (n *node) groupsOf(k, block, blocks int) *ir.Node {
+	if !n.has(4) {
+		return nil
+	}
+	if size := n.in[4].numel(); size < int64(k) {
+		n.fail("g_idx is %v; want the group of each of %d weights", n.typeOf(4), k)
+	}
+	if n.in[4].isKnown() {
+		inOrder := true
+		for i, g := range n.ints(4)[:k] {
+			if g < 0 || g >= blocks {
+				n.fail("g_idx has group %d; allowed are 0 to %d", g, blocks-1)
+			}
+			inOrder = inOrder && g == i/block
+		}
+		if inOrder {
+			return nil
+		}
+	}
+	return op.Narrow(cast(n.flat(n.x(4)), dtype.I64), 0, 0, k)
 }

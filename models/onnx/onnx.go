@@ -88,31 +88,31 @@ type Size struct {
 	Past  bool // it is the length of a past, which may be empty
 }
 
-// Import builds the graph of a file. A size whose range is not given has a smallest value of more than that of
-// DefaultRange if the model needs it, such as 4 for a model that reads the last four elements of an axis. That of the
-// length of a past is 0.
+// Import builds the graph of a file. The range of a size that is not given begins later than DefaultRange if the model
+// needs it, such as at 4 for a model that reads the last four elements of an axis, or ends before it, such as at the
+// number of positions that the model has. That of the length of a past begins at 0.
 func Import(f *File, o Options) (*Model, error) {
-	least := map[string]int64{}
+	ranges := map[string]Range{}
 	for range maxNeeds {
-		m, need, err := imported(f, o, least)
+		m, need, err := imported(f, o, ranges)
 		if err == nil {
-			return withoutPast(f, o, least, m), nil
+			return withoutPast(f, o, ranges, m), nil
 		}
 		if need == nil || need.Given {
 			return nil, err
 		}
-		least[need.Name] = need.Min
+		ranges[need.Name] = need.Range
 	}
-	m, _, err := imported(f, o, least)
+	m, _, err := imported(f, o, ranges)
 	return m, err
 }
 
-// maxNeeds bounds how often a size gets a larger smallest value.
+// maxNeeds bounds how often a size gets a smaller range.
 const maxNeeds = 64
 
-// imported builds the graph of a file. least has smallest values of sizes whose range is not given; that of the others
-// is DefaultRange's. If the import ends because one is too small, need has a larger one.
-func imported(f *File, o Options, least map[string]int64) (model *Model, need *Size, err error) {
+// imported builds the graph of a file. ranges has those of sizes whose range is not given, where they are not
+// DefaultRange. If the import ends because one is too large, need has a smaller one.
+func imported(f *File, o Options, ranges map[string]Range) (model *Model, need *Size, err error) {
 	m := &Model{weights: o.Weights, Opset: f.opset("")}
 	if o.Weights == nil {
 		m.weights = NewWeights()
@@ -125,7 +125,7 @@ func imported(f *File, o Options, least map[string]int64) (model *Model, need *S
 	if len(f.proto.GetTrainingInfo()) > 0 {
 		return nil, nil, f.errorf("has training information; want a model for inference")
 	}
-	b := &builder{model: m, file: f, sizes: o.Sizes, least: least, given: o.Values, several: o.Weights != nil,
+	b := &builder{model: m, file: f, sizes: o.Sizes, ranges: ranges, given: o.Values, several: o.Weights != nil,
 		g: ir.NewGraph(name), names: map[string]bool{}, graphs: map[string]bool{}, custom: o.Custom}
 	b.scope = &scope{values: map[string]*value{}}
 	if err := b.build(f.proto.GetGraph()); err != nil {

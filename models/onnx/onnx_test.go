@@ -43,9 +43,6 @@ func TestModels(t *testing.T) {
 	}
 }
 
-// ranges has the sizes that models allow.
-var ranges = map[string]map[string]Range{"dynamic_bert": {"seq": {1, 24}, "batch": {1, 8}}}
-
 func runModel(t *testing.T, path, data string) {
 	t.Helper()
 	f, err := Open(path)
@@ -54,7 +51,7 @@ func runModel(t *testing.T, path, data string) {
 	}
 	defer f.Close()
 	in, want := readAll(t, data, "input"), readAll(t, data, "output")
-	o := Options{Sizes: ranges[filepath.Base(filepath.Dir(path))]}
+	var o Options
 	m, err := Import(f, o)
 	if err != nil && strings.Contains(err.Error(), "not known before the model runs") {
 		o.Values = map[string][]float64{}
@@ -158,7 +155,7 @@ func TestSmallestSize(t *testing.T) {
 	}
 }
 
-// TestPast checks which sizes begin at 0: the lengths of a past in models exported or written with other names for them.
+// TestPast checks which sizes begin at 0: the lengths of a past, whatever their names.
 func TestPast(t *testing.T) {
 	models, err := filepath.Glob("testdata/dynamic_*/model.onnx")
 	if err != nil {
@@ -172,7 +169,7 @@ func TestPast(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer f.Close()
-		m, err := Import(f, Options{Sizes: ranges[filepath.Base(filepath.Dir(path))]})
+		m, err := Import(f, Options{})
 		if err != nil {
 			t.Fatal(path, err)
 		}
@@ -201,6 +198,26 @@ func TestPast(t *testing.T) {
 			t.Errorf("a range that is given became %+v", s)
 		}
 	}
+}
+
+// TestLargestSize checks that a range ends where the model's positions do, here those of a BERT with 24.
+func TestLargestSize(t *testing.T) {
+	f, err := Open("testdata/dynamic_bert/model.onnx")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	m, err := Import(f, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range m.Sizes {
+		if want := map[string]Range{"seq": {1, 24}, "batch": DefaultRange}[s.Name]; s.Range != want {
+			t.Errorf("%+v; want %v", s, want)
+		}
+	}
+	_, err = Import(f, Options{Sizes: map[string]Range{"seq": {2, 99}}})
+	typed(t, err, "give seq a range up to 24: --size seq=2..24")
 }
 
 // readAll reads the tensors of a folder: inputs by name, outputs by number.

@@ -13,20 +13,18 @@ import (
 
 // withoutPast imports the model again with ranges that begin at 0 for the lengths of a past. It returns m if there are
 // none, or if the model does not allow an empty past.
-func withoutPast(f *File, o Options, least map[string]int64, m *Model) *Model {
+func withoutPast(f *File, o Options, ranges map[string]Range, m *Model) *Model {
 	var past []string
 	for _, s := range m.Sizes {
-		if _, raised := least[s.Name]; !raised && !s.Given && isPast(m.Graph, s.Symbol) {
+		if s.Min == DefaultRange.Min && !s.Given && isPast(m.Graph, s.Symbol) {
 			past = append(past, s.Name)
+			ranges[s.Name] = Range{0, s.Max}
 		}
 	}
 	if len(past) == 0 {
 		return m
 	}
-	for _, name := range past {
-		least[name] = 0
-	}
-	empty, _, err := imported(f, o, least)
+	empty, _, err := imported(f, o, ranges)
 	if err != nil {
 		return m
 	}

@@ -27,17 +27,17 @@ func reduction(f func(x *ir.Node, keep bool, axes ...int) *ir.Node) func(n *node
 var _ = func() struct{} {
 	for name, f := range map[string]func(x *ir.Node, keep bool, axes ...int) *ir.Node{
 		"ReduceMax": reduceMax(op.ReduceMax), "ReduceMin": reduceMax(op.ReduceMin), "ReduceSum": op.ReduceSum,
-		"ReduceProd": op.ReduceProd, "ReduceMean": op.ReduceMean, "ReduceLogSumExp": op.LogSumExp,
+		"ReduceProd": op.ReduceProd, "ReduceMean": inFloats(op.ReduceMean), "ReduceLogSumExp": inFloats(op.LogSumExp),
 		"ReduceL1": func(x *ir.Node, keep bool, axes ...int) *ir.Node { return op.ReduceSum(op.Abs(x), keep, axes...) },
-		"ReduceL2": func(x *ir.Node, keep bool, axes ...int) *ir.Node {
+		"ReduceL2": inFloats(func(x *ir.Node, keep bool, axes ...int) *ir.Node {
 			return op.Sqrt(op.ReduceSum(op.Square(x), keep, axes...))
-		},
+		}),
 		"ReduceSumSquare": func(x *ir.Node, keep bool, axes ...int) *ir.Node {
 			return op.ReduceSum(op.Square(x), keep, axes...)
 		},
-		"ReduceLogSum": func(x *ir.Node, keep bool, axes ...int) *ir.Node {
+		"ReduceLogSum": inFloats(func(x *ir.Node, keep bool, axes ...int) *ir.Node {
 			return op.Log(op.ReduceSum(x, keep, axes...))
-		},
+		}),
 	} {
 		c := conversion{since: 1, convert: reduction(f)}
 		if name == "ReduceProd" {
@@ -47,6 +47,16 @@ var _ = func() struct{} {
 	}
 	return struct{}{}
 }()
+
+// inFloats computes a reduction of integers in floats, and rounds the result toward zero, as ONNX Runtime does.
+func inFloats(f func(x *ir.Node, keep bool, axes ...int) *ir.Node) func(*ir.Node, bool, ...int) *ir.Node {
+	return func(x *ir.Node, keep bool, axes ...int) *ir.Node {
+		if x.Type.DType.IsFloat() {
+			return f(x, keep, axes...)
+		}
+		return op.Cast(f(op.Cast(x, dtype.F64), keep, axes...), x.Type.DType)
+	}
+}
 
 // reduceMax is a maximum or minimum, of bools too.
 func reduceMax(f func(x *ir.Node, keep bool, axes ...int) *ir.Node) func(*ir.Node, bool, ...int) *ir.Node {

@@ -92,8 +92,8 @@ var symbolicBinary = map[string]func(n *node) []*value{
 	"LessOrEqual":    compared,
 }
 
-// settling returns, for a comparison of integers a and b, numbers that are not negative where it is true and where it is
-// false. Equal has two for false.
+// settling returns, for a comparison of integers a and b, numbers that are not negative where it is true, and where it
+// is false. Equal has two for false.
 func settling(name string, a, b ir.Dim) (yes, no []ir.Dim, ok bool) {
 	minus := func(x, y ir.Dim, more int64) ir.Dim { // x-y-more
 		d, fits := x.Sub(y)
@@ -168,7 +168,8 @@ func (n *node) decidedBy() (out []ir.Dim) {
 	}
 	a, ok := n.in[0].list()
 	b, ok2 := n.in[1].list()
-	if !ok || !ok2 || len(a) != 1 || len(b) != 1 || a[0].den != 1 || b[0].den != 1 || a[0].rows != nil || b[0].rows != nil {
+	size := func(list []elem) bool { return len(list) == 1 && list[0].den == 1 && list[0].rows == nil }
+	if !ok || !ok2 || !size(a) || !size(b) {
 		return nil
 	}
 	yes, no, ok := settling(name, a[0].num, b[0].num)

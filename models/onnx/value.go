@@ -25,8 +25,8 @@ type value struct {
 	// narrow is the ONNX type of integers that are stored in a wider type; 0 for all others. Arithmetic wraps in it.
 	narrow int32
 	bound  *bound // which rows are used, if not all are
-	// decided has, for a condition on sizes, numbers each of which makes it known where it cannot be negative: n-2 and -n
-	// for n = 1.
+	// decided has, for a condition on sizes, numbers each of which makes it known where it cannot be negative: n-2 and
+	// -n for n = 1.
 	decided []ir.Dim
 	// tensors are those of a sequence, which has no type, node or elements. Nil for a tensor.
 	tensors []*value
