@@ -281,13 +281,15 @@ func (m *measured) print(env *cli.Env) error {
 		most = "at most "
 	}
 	rows := m.table(sizes,
-		[]string{"first run", fmt.Sprintf("%s ms, %s times the median", cli.Digits(m.FirstMS), cli.Digits(m.FirstMS/m.MedianMS))},
+		[]string{"first run", fmt.Sprintf("%s ms, %s times the median", cli.Digits(m.FirstMS),
+			cli.Digits(m.FirstMS/m.MedianMS))},
 		[]string{
 			"run", fmt.Sprintf(
 				"%s ms median of %d after %d to warm up, %s to %s; host's clock, from the call to readable outputs",
 				cli.Digits(m.MedianMS), len(m.RunsMS), m.Warmup, cli.Digits(m.MinMS), cli.Digits(m.MaxMS))},
 		[]string{"percentiles", m.percentiles.String()},
-		[]string{"arithmetic", fmt.Sprintf("%s%s GFLOP, %s GFLOP/s", most, cli.Digits(float64(m.FLOPs)/1e9), cli.Digits(m.GFLOPS))},
+		[]string{"arithmetic", fmt.Sprintf("%s%s GFLOP, %s GFLOP/s", most, cli.Digits(float64(m.FLOPs)/1e9),
+			cli.Digits(m.GFLOPS))},
 	)
 	if m.DeviceMemory > 0 {
 		rows = append(rows, []string{"device memory", cli.Size(m.DeviceMemory)})

@@ -412,7 +412,8 @@ func TestAccess(t *testing.T) {
 		{"/livez", "", "", 200}, {"/readyz", "", "", 200}, {"/livez", "", "evil.example", 403}, {"/", "", "", 401},
 		{"/", "other", "", 404},
 		{"/v1/models", "bearer secret", "", 200}, {"/v1/models", "BEARER  secret ", "", 200},
-		{"/v1/models", "Basic secret", "", 401}, {"/v1/models", "Bearer ", "", 401}, {"/v1/models", "Bearersecret", "", 401},
+		{"/v1/models", "Basic secret", "", 401}, {"/v1/models", "Bearer ", "", 401},
+		{"/v1/models", "Bearersecret", "", 401},
 	} {
 		r, err := http.NewRequest("GET", f.URL+c.path, nil)
 		if err != nil {

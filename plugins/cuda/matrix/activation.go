@@ -53,8 +53,8 @@ var activations = map[string]func(t *text, x string){
 		t.clamp(s, 0, 1)
 		t.add("mul.f32 %s, %s, %s", x, x, s)
 	},
-	// h + |h| erf(|x| / sqrt 2) with h = x / 2; erf(z) = 1 - p(k) e^(-z z) with k = 1 / (1 + 0.3275911 z) as in Abramowitz
-	// and Stegun, Handbook of Mathematical Functions, 7.1.26
+	// h + |h| erf(|x| / sqrt 2) with h = x / 2; erf(z) = 1 - p(k) e^(-z z) with k = 1 / (1 + 0.3275911 z), as in
+	// Abramowitz and Stegun, Handbook of Mathematical Functions, 7.1.26
 	"gelu": func(t *text, x string) {
 		a := t.get("f", "abs.f32", "%s", x)
 		d := t.get("f", "fma.rn.f32", "%s, %s, 0f3F800000", a, float(0.3275911/math.Sqrt2))
