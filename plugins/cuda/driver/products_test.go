@@ -261,15 +261,21 @@ func BenchmarkProducts(b *testing.B) {
 func withoutMatrix(l *gpu.Limits) { l.Kernels.Own = nil }
 
 // BenchmarkEncoders times products of ViT-B and of SAM 3's trunk with the tile that is chosen and with every large one,
-// by the device's clock, with what follows them in the models and without rounding the left operand.
+// by the device's clock and without rounding the left operand: alone, as cuBLAS computes them, and with what follows
+// them in the models.
 func BenchmarkEncoders(b *testing.B) {
 	nt := op.FusedMatMulAttrs{TransB: true}
 	gelu := op.FusedMatMulAttrs{TransB: true, Act: "gelu"}
-	for _, c := range []struct {
+	type row struct {
 		product
 		narrow bool // the next product reads the result in 16 bits, and nothing in f32
-	}{
-		{product{1, 4096, 4096, 4096, dtype.BF16, nt, false, false, true}, false},
+	}
+	var rows []row
+	for _, s := range [][3]int{{4096, 4096, 4096}, {4096, 2304, 768}, {4096, 768, 768}, {4096, 3072, 768},
+		{4096, 768, 3072}, {5184, 3072, 1024}, {5184, 1024, 1024}, {5184, 4736, 1024}, {5184, 1024, 4736}} {
+		rows = append(rows, row{product{1, s[0], s[1], s[2], dtype.BF16, nt, false, false, true}, true})
+	}
+	for _, c := range append(rows, []row{
 		{product{1, 4096, 2304, 768, dtype.BF16, nt, true, false, true}, true},
 		{product{1, 4096, 2304, 768, dtype.BF16, nt, true, false, true}, false},
 		{product{1, 4096, 768, 768, dtype.BF16, nt, true, true, true}, false},
@@ -279,7 +285,7 @@ func BenchmarkEncoders(b *testing.B) {
 		{product{1, 5184, 1024, 1024, dtype.BF16, nt, true, true, true}, false},
 		{product{1, 5184, 4736, 1024, dtype.BF16, gelu, true, false, true}, true},
 		{product{1, 5184, 1024, 4736, dtype.BF16, nt, true, true, true}, false},
-	} {
+	}...) {
 		apis := map[string]func() *api{"chosen": func() *api { return newAPI(openLibrary, cacheFolder()) }}
 		names := []string{"chosen"}
 		for _, tile := range tilesOf(b) {
@@ -290,6 +296,9 @@ func BenchmarkEncoders(b *testing.B) {
 		}
 		for _, name := range names {
 			out := map[bool]string{false: "f32", true: "bf16"}[c.narrow]
+			if !c.bias {
+				out = "alone"
+			}
 			b.Run(fmt.Sprintf("%dx%dx%d-%s/%s", c.m, c.n, c.k, out, name), func(b *testing.B) {
 				g, shaders := c.graph, 0
 				if c.narrow {
