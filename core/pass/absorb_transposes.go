@@ -48,14 +48,30 @@ var transposeRules = []rw.Rule{
 	{Name: "rope-bse", Match: ropeOf(op.BSHD, splitsLast), To: func(c *rw.Context) *ir.Node {
 		return op.Reshape(relayoutRope(c, op.BSE), c.Root().Type.Shape)
 	}},
-	{Name: "attention-bshd",
-		Match: attentionOf(
-			op.BHSD, func(n *ir.Node) bool { return n.Is(op.TransposeDef) && slices.Equal(perm(n), headsFirst) }),
+	{Name: "narrow-reshape-transpose", Match: rw.If(rw.Op(op.NarrowDef, rw.Op(op.ReshapeDef, rw.Op(op.TransposeDef))),
+		narrowsSame), To: func(c *rw.Context) *ir.Node {
+		n := c.Root()
+		a := n.Attrs.(op.NarrowAttrs)
+		return op.Reshape(op.Narrow(c.Map(n.In[0].In[0]), a.Axis, a.Start, a.Len), n.Type.Shape)
+	}},
+	{Name: "narrow-transpose", Match: rw.If(rw.Op(op.NarrowDef, rw.Op(op.TransposeDef)), takesOneOf),
 		To: func(c *rw.Context) *ir.Node {
-			return op.Transpose(relayout(c, op.BSHD), headsFirst...)
+			n := c.Root()
+			a, t := n.Attrs.(op.NarrowAttrs), n.In[0]
+			return op.Reshape(op.Narrow(c.Map(t.In[0]), perm(t)[a.Axis], a.Start, a.Len), n.Type.Shape)
 		}},
+	{Name: "attention-bshd", Match: attentionOf(op.BHSD, turnsHeads), To: func(c *rw.Context) *ir.Node {
+		return op.Transpose(relayout(c, op.BSHD, func(x *ir.Node) *ir.Node {
+			if x.Is(op.TransposeDef) {
+				return c.Map(x.In[0])
+			}
+			y := x.In[0].In[0] // [S,H,D]
+			return op.Reshape(c.Map(y), append(ir.Shape{ir.Static(1)}, y.Type.Shape...))
+		}), headsFirst...)
+	}},
 	{Name: "attention-bse", Match: attentionOf(op.BSHD, splitsLast), To: func(c *rw.Context) *ir.Node {
-		return op.Reshape(relayout(c, op.BSE), c.Root().Type.Shape)
+		y := relayout(c, op.BSE, func(x *ir.Node) *ir.Node { return c.Map(x.In[0]) })
+		return op.Reshape(y, c.Root().Type.Shape)
 	}},
 }
 
@@ -70,6 +86,32 @@ func swapsLastTwo(n *ir.Node) bool {
 		}
 	}
 	return len(p) >= 2 && p[len(p)-2] == len(p)-1
+}
+
+// turnsHeads reports whether n is the heads of [B,S,H,D] or, in a batch of one, of [S,H,D].
+func turnsHeads(n *ir.Node) bool {
+	if n.Is(op.TransposeDef) {
+		return slices.Equal(perm(n), headsFirst)
+	}
+	return n.Is(op.ReshapeDef) && n.In[0].Is(op.TransposeDef) && slices.Equal(perm(n.In[0]), []int{1, 0, 2}) &&
+		n.Type.Shape[0].Is(1) && n.Type.Shape[1:].Equal(n.In[0].Type.Shape)
+}
+
+// narrowsSame reports whether n narrows an axis that the reshape before it leaves as it is.
+func narrowsSame(n *ir.Node) bool {
+	end := n.Attrs.(op.NarrowAttrs).Axis + 1
+	s := n.In[0].In[0].Type.Shape
+	return len(s) >= end && s[:end].Equal(n.In[0].Type.Shape[:end])
+}
+
+// takesOneOf reports whether n takes one index of an axis, and the transpose before it moves only this axis and axes of
+// 1. Then n is a part of the operand in the same order.
+func takesOneOf(n *ir.Node) bool {
+	a, t := n.Attrs.(op.NarrowAttrs), n.In[0]
+	axis := perm(t)[a.Axis]
+	shape := slices.Clone(t.In[0].Type.Shape)
+	shape[axis] = ir.Static(1)
+	return a.Len == 1 && onlyOnes(shape, perm(t))
 }
 
 // splitsLast reports whether n reshapes [B,S,H*D] into heads.
@@ -87,14 +129,14 @@ func attentionOf(layout string, operand func(*ir.Node) bool) rw.Pattern {
 	})
 }
 
-// relayout adds the root again with another layout, on the operands of the transposes.
-func relayout(c *rw.Context, layout string) *ir.Node {
+// relayout adds the root again with another layout. operand returns a new operand for q, k or v.
+func relayout(c *rw.Context, layout string, operand func(x *ir.Node) *ir.Node) *ir.Node {
 	n := c.Root()
 	a := n.Attrs.(op.AttentionAttrs)
 	a.Layout = layout
 	in := n.MapIn(c.Map)
 	for i, x := range n.In[:3] {
-		in[i] = c.Map(x.In[0])
+		in[i] = operand(x)
 	}
 	return c.Out.Add(op.AttentionDef, a, in...)
 }

@@ -1,6 +1,8 @@
 package pass
 
 import (
+	"slices"
+
 	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
@@ -27,7 +29,93 @@ func (c *context) normRules() []rw.Rule {
 		return n.Type.DType == dtype.F32 && product.Is(op.MatMulDef) && c.fixed(product.In[1]) &&
 			product.In[1].Type.DType == dtype.F32
 	})
-	return []rw.Rule{{Name: "batch-norm", Match: match, To: foldBatchNorm}}
+	scaled := rw.If(rw.Op(op.MulDef), func(n *ir.Node) bool { return c.scaledProduct(n).product != nil })
+	return []rw.Rule{{Name: "batch-norm", Match: match, To: foldBatchNorm},
+		{Name: "column-scale", Match: scaled, To: func(r *rw.Context) *ir.Node { return c.foldScale(r) }}}
+}
+
+// scaled is a product whose columns are multiplied by known factors, as the scales of layers of a transformer:
+//
+//	m = matmul x, w                  m = matmul x, mul(w, s)
+//	a = add m, b                     y = add m, mul(b, s)
+//	y = mul a, s                ->
+//
+// The product may be transposed before the factors, and need not have a bias.
+type scaled struct {
+	product, bias, factor *ir.Node // bias may be nil
+	transpose             *ir.Node // or nil
+	inner                 []*ir.Node
+}
+
+// scaledProduct returns the product that n multiplies by factors; product is nil if there is none.
+func (c *context) scaledProduct(n *ir.Node) (s scaled) {
+	if n.Type.DType != dtype.F32 {
+		return scaled{}
+	}
+	y := n.In[1]
+	if s.factor = n.In[0]; !c.constant(s.factor) {
+		y, s.factor = s.factor, y
+	}
+	if !c.constant(s.factor) || !s.factor.IsWhole() || !y.Type.Equal(n.Type) {
+		return scaled{}
+	}
+	axis := n.Type.Rank() - 1
+	if y.Is(op.TransposeDef) {
+		axis = slices.Index(perm(y), axis)
+		s.transpose, s.inner, y = y, append(s.inner, y), y.In[0]
+	}
+	if y.Is(op.AddDef) {
+		product := y.In[0]
+		if s.bias = y.In[1]; !c.constant(s.bias) {
+			product, s.bias = s.bias, product
+		}
+		if !c.constant(s.bias) || !s.bias.IsWhole() || !alongOnly(s.bias, y.Type, y.Type.Rank()-1) ||
+			!product.Type.Equal(y.Type) {
+			return scaled{}
+		}
+		s.inner, y = append(s.inner, y), product
+	}
+	if !y.Is(op.MatMulDef) || y.Type.DType != dtype.F32 || y.In[1].Type.Rank() != 2 ||
+		y.In[1].Type.DType != dtype.F32 || !c.fixed(y.In[1]) || y.Type.Rank() < 2 ||
+		!alongOnly(s.factor, n.Type, axis) {
+		return scaled{}
+	}
+	s.product, s.inner = y, append(s.inner, y, y.In[1])
+	return s
+}
+
+// alongOnly reports whether v, which broadcasts to t, has an element for each index of one axis of t.
+func alongOnly(v *ir.Node, t ir.Type, axis int) bool {
+	axis -= t.Rank() - v.Type.Rank()
+	for i, d := range v.Type.Shape {
+		if i != axis && !d.Is(1) {
+			return false
+		}
+	}
+	return axis >= 0 && v.Type.Shape[axis] == t.Shape[axis+t.Rank()-v.Type.Rank()] && v.Type.DType == t.DType
+}
+
+func (c *context) foldScale(r *rw.Context) *ir.Node {
+	n := r.Root()
+	s := c.scaledProduct(n)
+	if slices.ContainsFunc(s.inner, func(x *ir.Node) bool { return r.Uses(x) != 1 }) {
+		r.Miss(rw.MultiConsumer)
+		return nil
+	}
+	columns := ir.Shape{s.product.Type.Shape[s.product.Type.Rank()-1]}
+	factor := op.Reshape(r.Map(s.factor), columns)
+	attrs, across := s.product.Attrs.(op.MatMulAttrs), factor
+	if attrs.TransB {
+		across = op.Reshape(factor, ir.Shape{columns[0], ir.Static(1)})
+	}
+	y := op.MatMul(r.Map(s.product.In[0]), op.Mul(r.Map(s.product.In[1]), across), attrs)
+	if s.bias != nil {
+		y = op.Add(y, op.Mul(op.Reshape(r.Map(s.bias), columns), factor))
+	}
+	if s.transpose != nil {
+		y = op.Transpose(y, perm(s.transpose)...)
+	}
+	return y
 }
 
 func withoutReshape(x *ir.Node) *ir.Node {

@@ -73,13 +73,14 @@ func (m *merging) branchOf(n *ir.Node) *branch {
 	case n.Is(op.Conv1DDef, op.Conv2DDef, op.Conv3DDef):
 		size, ok := n.In[1].Type.Shape.Numel()
 		if op.ChannelsLast(n.Attrs.(op.ConvAttrs).Layout) == "" || n.In[1].Type.DType != dtype.F32 || !ok ||
-			size.Const > foldElems || !m.known(n.In[1]) || n.In[op.ConvBias] != nil && !m.known(n.In[op.ConvBias]) {
+			size.Const > foldElems || !m.constant(n.In[1]) ||
+			n.In[op.ConvBias] != nil && !m.constant(n.In[op.ConvBias]) {
 			return nil
 		}
 		return &branch{x: n.In[0], conv: n, parts: 1}
 	case n.Is(op.BatchNormDef):
 		for _, v := range n.In[1:] {
-			if !m.known(v) {
+			if !m.constant(v) {
 				return nil
 			}
 		}
@@ -98,10 +99,10 @@ func (m *merging) branchOf(n *ir.Node) *branch {
 	return nil
 }
 
-// known reports whether v is computed at compile time.
-func (m *merging) known(v *ir.Node) bool {
+// constant reports whether v is computed at compile time.
+func (c *context) constant(v *ir.Node) bool {
 	v = v.Source()
-	return v.Is(op.ConstDef) || m.fixed(v)
+	return v.Is(op.ConstDef) || c.fixed(v)
 }
 
 // withVector returns the operands of a binary op one of which has a known number for each channel, or one number. They
@@ -111,7 +112,8 @@ func (m *merging) withVector(n *ir.Node) (x, vector *ir.Node) {
 		return nil, nil
 	}
 	for i, v := range n.In {
-		if i == 0 && n.Is(op.SubDef) || !m.known(v) || v.Type.DType != n.Type.DType || v.Type.Rank() > n.Type.Rank() {
+		if i == 0 && n.Is(op.SubDef) || !m.constant(v) || v.Type.DType != n.Type.DType ||
+			v.Type.Rank() > n.Type.Rank() {
 			continue
 		}
 		ok := true

@@ -62,15 +62,29 @@ func TestConvolutions(t *testing.T) {
 		{[]int64{2, 7, 5, 260}, []int64{20, 260, 3, 3}, false, true, dtype.F32, pair{2, 1}, pair{1, 1}, nil, -1,
 			op.NHWC},
 		{[]int64{2, 1024, 6}, []int64{12, 1024, 1}, false, true, dtype.F16, nil, nil, nil, -1, op.NCW},
+		// more taps than a word has bits
+		{[]int64{1, 8, 50}, []int64{12, 8, 35}, false, true, dtype.F32, nil, pair{17}, nil, -1, op.NCW},
+		{[]int64{2, 41, 12}, []int64{16, 12, 37}, false, false, dtype.F32, pair{2}, pair{18}, nil, -1, op.NWC},
+		// x is a matrix
+		{[]int64{2, 20, 6, 6}, []int64{24, 20, 1, 1}, false, true, dtype.F16, nil, nil, nil, -1, op.NCHW},
+		{[]int64{2, 5, 3, 20}, []int64{24, 20, 1, 1}, false, true, dtype.F32, nil, nil, nil, -1, op.NHWC},
+		// one pixel
+		{[]int64{1, 40, 1, 1}, []int64{10, 40, 1, 1}, false, true, dtype.F32, nil, nil, nil, -1, op.NCHW},
+		{[]int64{3, 10, 1}, []int64{33, 10, 1}, false, false, dtype.F32, nil, nil, nil, -1, op.NCW},
+		{[]int64{2, 4, 3, 2}, []int64{12, 4, 3, 2}, false, true, dtype.F16, nil, nil, nil, -1, op.NCHW},
+		{[]int64{100, 1, 1, 64}, []int64{8, 64, 1, 1}, false, true, dtype.F32, nil, nil, nil, -1, op.NHWC},
 		// few channels for each of several groups: one element after another
 		{[]int64{2, 6, 9, 8}, []int64{12, 2, 3, 3}, false, true, dtype.F32, nil, pair{1, 1}, nil, -1, op.NCHW},
 		{[]int64{2, 6, 5, 16}, []int64{16, 1, 3, 3}, false, true, dtype.F32, nil, pair{1, 1}, nil, -1, op.NHWC},
+		{[]int64{2, 6, 5, 16}, []int64{24, 8, 3, 2}, false, true, dtype.F32, pair{2, 1}, pair{1, 0}, nil, -1, op.NHWC},
+		{[]int64{1, 5, 4, 9}, []int64{12, 3, 3, 3}, false, false, dtype.F32, nil, pair{1, 1}, pair{1, 2}, -1, op.NHWC},
+		{[]int64{2, 19, 3}, []int64{8, 3, 5}, false, true, dtype.F32, pair{2}, pair{2}, nil, -1, op.NWC},
 	}
 	for _, i := range devicetest.Some(t, 3, uint64(len(cases))) {
-		t.Run(fmt.Sprint(i), func(t *testing.T) { cases[i].check(t, i, "", false, false) })
+		t.Run(fmt.Sprint(i), func(t *testing.T) { cases[i].check(t, i, "", false, false, false) })
 		if !cases[i].transpose {
 			act := []string{"relu", "", "silu", "leaky_relu(slope=0.25)"}[i%4]
-			t.Run(fmt.Sprint(i, " fused"), func(t *testing.T) { cases[i].check(t, i, act, i%2 == 1, i%3 != 0) })
+			t.Run(fmt.Sprint(i, " fused"), func(t *testing.T) { cases[i].check(t, i, act, i%2 == 1, i%3 != 0, true) })
 		}
 	}
 }
@@ -88,10 +102,15 @@ type convolution struct {
 	layout    string
 }
 
-// build returns the graph of a convolution, or of a fused one if anything follows it.
-func (c convolution) build(act string, addend, residual bool) (g *ir.Graph, y *ir.Node) {
+// build returns the graph of a convolution, or of a fused one if anything follows it. The weight is an input or, if it
+// is fixed and of f32, a weight.
+func (c convolution) build(act string, addend, residual, fixed bool) (g *ir.Graph, y *ir.Node) {
 	g = ir.NewGraph("convolution")
-	x, w := op.Input(g, "x", ir.TypeOf(dtype.F32, c.x...)), op.Input(g, "w", ir.TypeOf(c.weight, c.w...))
+	source := op.Input
+	if fixed && c.weight == dtype.F32 {
+		source = op.Param
+	}
+	x, w := op.Input(g, "x", ir.TypeOf(dtype.F32, c.x...)), source(g, "w", ir.TypeOf(c.weight, c.w...))
 	var bias *ir.Node
 	if c.bias {
 		bias = op.Input(g, "bias", ir.TypeOf(dtype.F32, c.w[0]))
@@ -126,9 +145,10 @@ func (c convolution) build(act string, addend, residual bool) (g *ir.Graph, y *i
 }
 
 // check compares a convolution with the reference.
-func (c convolution) check(t *testing.T, seed uint64, act string, addend, residual bool) {
-	g, y := c.build(act, addend, residual)
-	p, _, err := sched.Build(g, sched.Options{Target: "portable"})
+func (c convolution) check(t *testing.T, seed uint64, act string, addend, residual, fixed bool) {
+	g, y := c.build(act, addend, residual, fixed)
+	p, _, err := sched.Build(
+		g, sched.Options{Target: "portable", Weights: func(string) (int64, bool) { return 0, true }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -153,8 +173,16 @@ func (c convolution) check(t *testing.T, seed uint64, act string, addend, residu
 	if c.tile >= 0 {
 		opts.Tile = &kernels.Tiles()[c.tile]
 	}
+	var weights []byte
+	if len(g.Params()) > 0 {
+		weights = tensor.AlignedBytes(int(p.WeightsExtent()))
+		for k, v := range in["w"].Floats {
+			tensor.View[float32](weights)[k] = float32(v)
+		}
+		delete(in, "w")
+	}
 	b := New(opts)
-	got := onDevice(t, load(t, b, p, nil), p, nil, in)["y"].Floats
+	got := onDevice(t, load(t, b, p, weights), p, nil, in)["y"].Floats
 	for k, v := range got {
 		w := want.Floats[k]
 		if w == v || math.IsNaN(w) && math.IsNaN(v) {

@@ -200,7 +200,7 @@ func limits(a *wgpu.Adapter, info device.Device, l wgpu.Limits, opts Options) gp
 		Buffer:   int64(min(l.MaxBufferSize, largestBuffer)) &^ 255,
 		Bindings: int(l.MaxStorageBuffersPerShaderStage), Groups: int(l.MaxComputeWorkgroupsPerDimension),
 		Shaders: opts.Shaders, Clock: a.HasFeature(wgpu.FeatureName_TimestampQuery) && !opts.NoTimestamps,
-		Kernels: kernels.Limits{WorkgroupStorage: int(l.MaxComputeWorkgroupStorageSize),
+		Kernels: kernels.Limits{WorkgroupStorage: int(l.MaxComputeWorkgroupStorageSize), Keeps: true,
 			AttentionTile: opts.AttentionTile, Tile: opts.Tile},
 	}
 	if opts.MaxBinding > 0 {

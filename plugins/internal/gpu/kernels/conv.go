@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/rlx-go/rlx/core/dtype"
 	"github.com/rlx-go/rlx/core/ir"
 	"github.com/rlx-go/rlx/core/op"
 )
@@ -21,7 +22,8 @@ func init() {
 			if strings.HasPrefix(name, "fused") {
 				takes += " if act = " + acts()
 			}
-			register(Kernel{Op: name, Takes: takes, Shaders: convolution, Scratch: convBytes})
+			register(Kernel{Op: name, Takes: takes, Shaders: convolution, Scratch: convBytes,
+				Kept: convKept})
 		}
 	}
 }
@@ -34,6 +36,9 @@ func convBytes(n *ir.Node, l Limits) int64 {
 	s, err := convolved(n)
 	if err != nil {
 		return 0
+	}
+	if m := pixelProduct(n, s); m != nil {
+		return splitBytes(m, withoutOwn(l))
 	}
 	_, _, words := convScratch(n, s)
 	if parts := convParts(n, s, l); parts.Parts > 0 {
@@ -50,10 +55,13 @@ func convolution(n *ir.Node, l Limits) []Shader {
 	if own := l.own(n); own != nil {
 		return own
 	}
+	if m := pixelProduct(n, sizes); m != nil {
+		return convPixel(m, l)
+	}
 	if s := convTiled(n, sizes, l); s != nil {
 		return s
 	}
-	return []Shader{convDirect(n, sizes)}
+	return convDirect(n, sizes, l)
 }
 
 // convolved returns the sizes of a node.
@@ -86,8 +94,10 @@ type convSizes struct {
 	// What follows a fused convolution.
 	Act              string
 	Addend, Residual bool
-	// Wide is the number of output channels that an invocation computes.
+	// Wide is the number of output channels that an invocation computes. Kept means that it reads weights that
+	// convWeightsOnce has copied.
 	Wide int
+	Kept bool
 	// Summed means that conv_sum.wgsl follows conv_direct.wgsl in the text of a shader.
 	Summed bool
 }
@@ -142,20 +152,36 @@ func (s convSizes) loops() int {
 	return loop(s.Kernel[0], loop(s.Kernel[1], loop(s.Kernel[2], loop(s.PerIn, 0))))
 }
 
-func convDirect(n *ir.Node, s convSizes) Shader {
+// fourChannels reports whether an invocation can compute four channels at once.
+func fourChannels(n *ir.Node, s convSizes) bool {
+	return s.Last && !s.Transposed && s.COut%4 == 0 && (s.Depthwise() || s.PerOut%4 == 0) && allF32(n) &&
+		allAligned(n.In)
+}
+
+// Depthwise reports whether each channel is a group.
+func (s convSizes) Depthwise() bool { return s.PerIn == 1 && s.PerOut == 1 }
+
+// Fours reports whether the channels of a group can be read in vectors of four.
+func (s convSizes) Fours() bool { return s.PerIn%4 == 0 }
+
+func convDirect(n *ir.Node, s convSizes, l Limits) []Shader {
 	loops := func(*Call) int { return s.loops() }
-	// four channels at once
-	if s.Last && s.PerIn == 1 && s.PerOut == 1 && s.COut%4 == 0 && allF32(n) && allAligned(n.In) {
-		s.Wide = 4
-		sh := harnessed(n, n.Op.Name, convDirectWGSL, s, convFields, s.images, unit{4, 4}, 1)
-		for i := range sh.Bindings {
-			if sh.Bindings[i].Operand != 1 {
-				sh.Bindings[i].Vec = 4
-			}
-		}
-		return sh.withLoops(n, loops)
+	if !fourChannels(n, s) {
+		return []Shader{mapped(n, n.Op.Name, convDirectWGSL, s, convFields, s.images).withLoops(n, loops)}
 	}
-	return mapped(n, n.Op.Name, convDirectWGSL, s, convFields, s.images).withLoops(n, loops)
+	s.Wide, s.Kept = 4, l.Keeps && keeps(n, s)
+	sh := harnessed(n, n.Op.Name, convDirectWGSL, s, convFields, s.images, unit{4, 4}, 1)
+	for i, b := range sh.Bindings {
+		if b.Operand != 1 && (b.Operand != 0 || s.Depthwise() || s.Fours()) {
+			sh.Bindings[i].Vec = 4
+		}
+	}
+	if !s.Kept {
+		return []Shader{sh.withLoops(n, loops)}
+	}
+	sh.Bindings[1] = Binding{Name: "kept", Operand: Kept, DType: dtype.F32, Vec: 4}
+	once := convWeightsOnce(n, prepared{patch: &patch{convSizes: s}, Across: true})
+	return []Shader{once, sh.withLoops(n, loops)}
 }
 
 //go:embed conv_repair.wgsl

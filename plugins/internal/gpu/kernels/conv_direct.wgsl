@@ -1,3 +1,15 @@
+{{- if eq .C.Wide 4}}
+// The weights of four channels of the result for channel k of their group and one tap.
+fn weights_at(c: u32, k: u32, tap: u32) -> vec4<f32> {
+{{- if .C.Kept}}
+  return kept4((k * {{.C.Taps}}u + tap) * {{div .C.COut 4}}u + c);
+{{- else}}
+  let w = ((c * 4u + vec4<u32>(0u, 1u, 2u, 3u)) * {{.C.PerIn}}u + k) * {{.C.Taps}}u + tap;
+  return vec4<f32>(x1(w.x), x1(w.y), x1(w.z), x1(w.w));
+{{- end}}
+}
+
+{{end -}}
 // For any sizes and element types: an invocation sums over the taps{{if eq .C.Wide 4}} of four channels of the result
 // at once{{else}} of one element of the result{{end}}.
 fn convolved(i: u32) -> {{if eq .C.Wide 4}}vec4<f32>{{else}}f32{{end}} {
@@ -38,9 +50,24 @@ fn convolved(i: u32) -> {{if eq .C.Wide 4}}vec4<f32>{{else}}f32{{end}} {
 {{- end}}
     let tap = (kz * {{index .C.Kernel 1}}u + ky) * {{index .C.Kernel 2}}u + kx;
 {{- if eq .C.Wide 4}}
-    let w = (c * 4u + vec4<u32>(0u, 1u, 2u, 3u)) * {{.C.Taps}}u + tap;
-    let v = x04((((rest * P.d_in + iz) * P.h_in + iy) * P.w_in + ix) * {{div .C.CIn 4}}u + c);
-    acc = fma(v, vec4<f32>(x1(w.x), x1(w.y), x1(w.z), x1(w.w)), acc);
+    let pixel = ((rest * P.d_in + iz) * P.h_in + iy) * P.w_in + ix;
+{{- if .C.Depthwise}}
+    acc = fma(x04(pixel * {{div .C.CIn 4}}u + c), weights_at(c, 0u, tap), acc);
+{{- else}}
+    let first = pixel * {{.C.CIn}}u + c * 4u / {{.C.PerOut}}u * {{.C.PerIn}}u;
+{{- if .C.Fours}}
+    for (var k = 0u; k < {{.C.PerIn}}u; k = k + 4u) {
+      let v = x04((first + k) / 4u);
+{{- range $i, $v := fields}}
+      acc = fma(vec4<f32>(v.{{$v}}), weights_at(c, k + {{$i}}u, tap), acc);
+{{- end}}
+    }
+{{- else}}
+    for (var k = 0u; k < {{.C.PerIn}}u; k = k + 1u) {
+      acc = fma(vec4<f32>(x0(first + k)), weights_at(c, k, tap), acc);
+    }
+{{- end}}
+{{- end}}
 {{- else}}
 {{- if eq .C.PerIn 1}}
     let k = 0u;

@@ -16,8 +16,7 @@ import (
 // product (implicit GEMM).
 type patch struct {
 	convSizes
-	Block int  // number of channels that are read before the next tap
-	Lined bool // each aligned group of four pixels of the result is in one line
+	Block int // number of channels that are read before the next tap
 	// Image sizes as WGSL: a number if known, else a parameter. Made is the size of the result, and Bordered that of x
 	// with padding.
 	In, Made, Bordered [3]string
@@ -47,10 +46,45 @@ func newPatch(n *ir.Node, s convSizes) *patch {
 	if s.Last && p.CIn%copyBlock == 0 || p.Copied {
 		p.Block = copyBlock
 	}
-	width := n.Type.Shape[first+s.Axes-1]
-	p.Lined = width.IsStatic() && width.Const%4 == 0
 	return p
 }
+
+// guard tells which taps along an axis with padding are inside of x: each has a bit in a word, from bit Shift on.
+type guard struct {
+	Var, Size, Tap          string // of a pixel's first tap, of x, and of the number of a tap along the axis, in WGSL
+	Kernel, Dilation, Shift int
+}
+
+// Bit is the bit of a tap along the axis.
+func (g guard) Bit(tap int) uint32 { return 1 << (g.Shift + tap) }
+
+// Guards lists the axes with padding.
+func (p *patch) Guards() (out []guard) {
+	k, shift := p.Kernel, 0
+	taps := []string{fmt.Sprintf("tap / %du", k[1]*k[2]), fmt.Sprintf("tap / %du %% %du", k[2], k[1]),
+		fmt.Sprintf("tap %% %du", k[2])}
+	for i, name := range []string{"z", "y", "x"} {
+		if p.Padding[i] > 0 {
+			out = append(out, guard{name, p.In[i], taps[i], k[i], p.Dilation[i], shift})
+			shift += k[i]
+		}
+	}
+	return out
+}
+
+// guardBits is the number of bits of all Guards.
+func (p *patch) guardBits() (bits int) {
+	for _, g := range p.Guards() {
+		bits += g.Kernel
+	}
+	return bits
+}
+
+// Many reports whether a word has too few bits for the guards.
+func (p *patch) Many() bool { return p.guardBits() > 32 }
+
+// Guarded reports whether reads outside of x are found by guards.
+func (p *patch) Guarded() bool { return p.padded() && !p.Copied && !p.Many() }
 
 // sizeText returns a size as WGSL: a number, or a parameter if it is not static.
 func sizeText(d ir.Dim, field string) string {
@@ -90,6 +124,27 @@ const arrangePixels = 8192
 func arranged(n *ir.Node, s convSizes) bool {
 	return takesTiles(n, s) && !s.Transposed && s.Taps() > 1 &&
 		numel(n.Graph.Syms.Smallest(n.Type.Shape)) >= arrangePixels*s.COut
+}
+
+// keeps reports whether the weights of a convolution, if they stay the same, can be copied once to the order in which
+// the convolution reads them.
+func keeps(n *ir.Node, s convSizes) bool {
+	if s.Transposed || !IsWeight(n.In[1]) {
+		return false
+	}
+	if !takesTiles(n, s) {
+		return fourChannels(n, s)
+	}
+	return s.Taps() > 1 && !arranged(n, s)
+}
+
+// convKept is Kernel.Kept of a convolution.
+func convKept(n *ir.Node) int64 {
+	s, err := convolved(n)
+	if err != nil || !keeps(n, s) || pixelProduct(n, s) != nil {
+		return 0
+	}
+	return 4 * int64(s.COut*s.PerIn*s.Taps())
 }
 
 // copyBlock is the number of channels in a block of the copy of x. It equals the depth of a tile.
@@ -144,7 +199,8 @@ var convFinishWGSL string
 type prepared struct {
 	*patch
 	Arrange, Padded bool
-	Flags, Parts    int // offset and number of the flags
+	Across          bool // the weights are copied for convDirect
+	Flags, Parts    int  // offset and number of the flags
 }
 
 func prepare(n *ir.Node, p *patch) prepared {
@@ -169,7 +225,7 @@ func spread(s Shader, most int, count func(c *Call) int, params func(c *Call) []
 
 // convWeights checks the weights and copies them if they are arranged.
 func convWeights(n *ir.Node, c prepared) Shader {
-	count := c.COut * c.CIn * c.Taps()
+	count := c.COut * c.PerIn * c.Taps()
 	s := Shader{
 		Name: n.Op.Name, Body: convWeightsWGSL, Consts: c, Loops: func(*Call) int {
 			return loop(ceilDiv(count, 256*c.Parts), 0)
@@ -178,6 +234,15 @@ func convWeights(n *ir.Node, c prepared) Shader {
 			{Name: "made", Operand: Scratch, DType: dtype.F32}},
 	}
 	return spread(s, c.Parts, func(*Call) int { return count }, func(*Call) []uint32 { return nil })
+}
+
+// convWeightsOnce copies weights to memory that is kept: in patch order, or for convDirect.
+func convWeightsOnce(n *ir.Node, c prepared) Shader {
+	c.Arrange, c.Padded = true, false
+	c.Parts = min(ceilDiv(c.COut*c.PerIn*c.Taps(), 256), maxFlags)
+	s := convWeights(n, c)
+	s.Once, s.Bindings[1].Operand = true, Kept
+	return s
 }
 
 //go:embed conv_image.wgsl
@@ -229,9 +294,17 @@ func convTiled(n *ir.Node, s convSizes, l Limits) []Shader {
 	}
 	x, w := Binding{Name: "a", Operand: 0, DType: dtype.F32}, Binding{Name: "b", Operand: 1, DType: n.In[1].Type.DType}
 	filter, ready := p, prepare(n, p)
-	if ready.Arrange {
+	var before []Shader
+	switch {
+	case ready.Arrange:
 		filter = nil
 		w = Binding{Name: "b", Operand: Scratch, DType: dtype.F32, Vec: 4}
+	case l.Keeps && keeps(n, s):
+		filter = nil
+		w = Binding{Name: "b", Operand: Kept, DType: dtype.F32, Vec: 4}
+		before = append(before, convWeightsOnce(n, ready))
+	case s.Taps() == 1 && !s.Transposed: // they are in patch order
+		filter, w.Vec = nil, 4
 	}
 	if p.Copied {
 		_, image, _ := convScratch(n, s)
@@ -239,7 +312,7 @@ func convTiled(n *ir.Node, s convSizes, l Limits) []Shader {
 		x = Binding{Name: "a", Operand: Scratch, DType: dtype.F32, Vec: 4}
 	}
 	with := func(product Shader) []Shader {
-		var all []Shader
+		all := before
 		if p.Copied {
 			all = append(all, convImage(n, p))
 		}
@@ -260,17 +333,23 @@ func convTiled(n *ir.Node, s convSizes, l Limits) []Shader {
 		c.Spread, c.B.Across, x.Vec, w.Vec = p, true, 4, 4
 	case s.Last: // patches of x times the weight, which is stored [out, in, taps]
 		c.Vec, c.A.Patch, c.B.Filter, x.Vec = 4, p, filter, 4
+		if s.single() {
+			c.A.Patch = nil // x is the matrix
+		}
 	default: // the weight times the patches of each image
 		if commonDivisor(n.Type.Shape[2:])%4 == 0 {
 			c.Vec = 4
 		}
 		c.A.Filter, c.B.Patch, c.B.Across, c.RowBias = filter, p, !p.Copied, s.Bias
+		if s.single() && c.Vec == 4 {
+			c.B.Patch, x.Vec = nil, 4
+		}
 		x.Name, w.Name = "b", "a"
 		x, w = w, x
 	}
 	product := convProduct(n, s, c, part, x, w, sizes)
 	if part.Parts > 0 {
-		return []Shader{product, convSum(n, part)}
+		return append(before, product, convSum(n, part))
 	}
 	return with(product)
 }
@@ -289,6 +368,11 @@ func convProductOf(n *ir.Node, s convSizes) func(in, out []int) product {
 		}
 		return p
 	}
+}
+
+// single reports whether each pixel of the result is made of the pixel of x at the same place.
+func (s *convSizes) single() bool {
+	return s.Taps() == 1 && s.Stride == [3]int{1, 1, 1} && s.Padding == [3]int{} && !s.Transposed
 }
 
 // disjoint reports whether the patches of a transposed convolution cover the result without overlap.
@@ -335,6 +419,9 @@ func convProduct(n *ir.Node, s convSizes, c tiled, part convPart, a, b Binding,
 		p := sizes(call.In[0].Shape, call.Out.Shape)
 		p.batch, p.aBatch, p.bBatch = dims([]int{p.matrix}), strides(nil), strides(nil)
 		p.bBatch[maxRank-1] = uint32(p.n) // matrices of patches, one per image; one in all if rows are patches
+		if c.B.Patch == nil {
+			p.bBatch[maxRank-1] *= uint32(p.k)
+		}
 		p.matrix *= parts
 		return slices.Concat(c.params(p, finish), []uint32{uint32(c.part(depth))}, s.images(call))
 	}

@@ -1,7 +1,9 @@
 {{- if .C.Padded}}
 var<workgroup> not_finite: atomic<u32>;
 {{end}}
-{{- if .C.Arrange}}
+{{- if .C.Across}}
+// Copies weights from [out, channels, taps] to [channels, taps, out].
+{{- else if .C.Arrange}}
 // Copies weights from [out, channels, taps] to patch order: {{.C.Block}} channels for one tap, for the next tap, ...,
 // then the next channels.
 {{- end}}
@@ -19,7 +21,10 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
   var finite = true;
 {{- end}}
   for (var i = id * 256u + local; i < P.n; i = i + P.groups * 256u) {
-{{- if .C.Arrange}}
+{{- if .C.Across}}
+    let v = w(i % {{.C.COut}}u * {{mul .C.PerIn .C.Taps}}u + i / {{.C.COut}}u);
+    made_put(i, made_encode(v));
+{{- else if .C.Arrange}}
     let k = i % {{mul .C.CIn .C.Taps}}u;
     let channel = k / {{mul .C.Block .C.Taps}}u * {{.C.Block}}u + k % {{.C.Block}}u;
     let v = w(i - k + channel * {{.C.Taps}}u + k / {{.C.Block}}u % {{.C.Taps}}u);

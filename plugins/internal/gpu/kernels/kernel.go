@@ -38,7 +38,7 @@ type Limits struct {
 
 	// Precision is device.Load.Precision: empty for f32. Only kernels in Own know others.
 	Precision string
-	Keeps     bool // there is room for memory of Own.Kept
+	Keeps     bool // there is room for memory of Own.Kept and Kernel.Kept
 	// Rounds is a type of 16 bits, to which the shaders of a node also round its result, and write it to RoundedOut in
 	// the same order of elements; 0 for none. Rounded says which operands the shaders of a node find so, operand k in
 	// RoundedIn+k.
@@ -86,6 +86,9 @@ type Kernel struct {
 	// Scratch returns the device memory in bytes that the shaders of a node share, at the symbols' upper bounds. Nil
 	// means none.
 	Scratch func(n *ir.Node, l Limits) int64
+	// Kept returns the memory in bytes that the shaders of a node keep from run to run, for what they make of weights,
+	// if Limits.Keeps is set. Nil means none.
+	Kept func(n *ir.Node) int64
 	// WritesRounded reports whether the shaders of a node can write a rounded result: see Limits.Rounds. Nil means that
 	// they cannot.
 	WritesRounded func(n *ir.Node) bool
@@ -192,6 +195,7 @@ var rules []target.Rule
 // Description describes the nodes that the backend runs. The compiler has a copy, core/target/wgpu.target.
 var Description = sync.OnceValue(func() *target.Description {
 	d := &target.Description{Name: "wgpu", Version: Version, MaxRank: maxRank, MaxOperands: maxOperands, Rules: rules,
+		ChannelsLast: 16,
 		Types: append(
 			[]dtype.DType{dtype.F32, dtype.F16, dtype.BF16, dtype.I8, dtype.I32, dtype.I64, dtype.U8, dtype.U32,
 				dtype.Bool}, dtype.Packed()...)}

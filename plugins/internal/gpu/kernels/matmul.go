@@ -2,6 +2,7 @@ package kernels
 
 import (
 	_ "embed"
+	"fmt"
 	"slices"
 	"strconv"
 
@@ -262,6 +263,9 @@ type operand struct {
 	Pad   int    // vectors of padding between groups of four values of K in workgroup memory
 }
 
+// Guarded reports whether the operand is patches with guards.
+func (o operand) Guarded() bool { return o.Patch != nil && o.Patch.Guarded() }
+
 // tiled has the constants of the tiled kernel.
 type tiled struct {
 	Tile
@@ -284,6 +288,15 @@ func (t tiled) MatricesM() int      { return t.BlockM() / 8 }
 func (t tiled) MatricesN() int      { return t.BlockN() / 8 }
 func (t tiled) At() string          { return t.A.At }
 func (t tiled) Operands() []operand { return []operand{t.A, t.B} }
+func (t tiled) Guarded() bool       { return t.A.Guarded() || t.B.Guarded() }
+
+// Taps is the argument of a fetch that says which taps are inside of the image, if it has one.
+func (t tiled) Taps(pass int) string {
+	if !t.Guarded() {
+		return ""
+	}
+	return fmt.Sprintf("taps%d, ", pass)
+}
 
 // First is what the place of a part of K adds to its values of K, as WGSL.
 func (t tiled) First() string {

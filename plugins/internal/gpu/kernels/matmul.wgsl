@@ -38,16 +38,14 @@ fn tap_offset(tap: u32) -> vec3<u32> {
           {{index .Dilation 2}}u);
 }
 {{end}}
-{{- define "corner_of_patch"}}
-// Depth, line and column in x of the first tap for a pixel of the result. They wrap around (and become large) in the
-// padding. The next three pixels are in the same line, so the divisions are done once and not per fetch.
-fn corner_of_patch(pixel: u32) -> vec3<u32> {
-  let line = pixel / {{index .Made 2}};
-  return vec3<u32>(line / {{index .Made 1}} % {{index .Made 0}} * {{index .Stride 0}}u - {{index .Padding 0}}u,
-      line % {{index .Made 1}} * {{index .Stride 1}}u - {{index .Padding 1}}u, pixel % {{index .Made 2}} *
-          {{index .Stride 2}}u - {{index .Padding 2}}u);
-}
-{{end}}
+{{- define "first_tap"}}
+  let pixel = base + min(row * 4u + vec4<u32>(0u, 1u, 2u, 3u), vec4<u32>(P.{{.Rows}} - 1u));
+  let lines = pixel / {{index .Patch.Made 2}};
+  let planes = lines / {{index .Patch.Made 1}};
+  let z = planes % {{index .Patch.Made 0}} * {{index .Patch.Stride 0}}u - {{index .Patch.Padding 0}}u;
+  let y = lines % {{index .Patch.Made 1}} * {{index .Patch.Stride 1}}u - {{index .Patch.Padding 1}}u;
+  let x = pixel % {{index .Patch.Made 2}} * {{index .Patch.Stride 2}}u - {{index .Patch.Padding 2}}u;
+{{- end}}
 {{- define "operand"}}
 fn place_{{.Name}}(unit: u32) -> vec2<u32> {
 {{- if .Across}}
@@ -79,100 +77,46 @@ fn fetch_{{.Name}}(at: vec4<u32>, k0: u32, quad: u32) -> mat4x4<f32> {
   let i = at + ((plane * {{index $p.Bordered 1}} + under.y) * {{index $p.Bordered 2}} + under.z) * 4u;
   return transpose(mat4x4<f32>({{.Name}}4(i.x), {{.Name}}4(i.y), {{.Name}}4(i.z), {{.Name}}4(i.w)));
 }
-{{- else if eq .Name "a"}}
-// Rows are the pixels of the result. K runs over the patch of each pixel in x [batch, depth, height, width, channels]:
+{{- else}}
+// Rows are the pixels of the result, of one image after another. K runs over the patch of each pixel in x
+// {{if $p.Last}}[batch, depth, height, width, channels]{{else}}[batch, channels, depth, height, width]{{end}}:
 // {{$p.Block}} channels of one tap, the same channels of the next tap, and so on, then the next channels.
-{{- if $p.Lined}}
-{{template "corner_of_patch" $p}}
-fn begin_a(base: u32, row: u32, quad: u32) -> vec4<u32> {
-  let pixel = min(row * 4u, P.m_size - 4u);
-  let at = corner_of_patch(pixel);
-  let image = pixel / {{index $p.Made 2}} / {{index $p.Made 1}} / {{index $p.Made 0}};
-  return vec4<u32>(((image * {{index $p.In 0}} + at.x) * {{index $p.In 1}} + at.y) * {{index $p.In 2}} + at.z, at);
-}
-
-fn patch_at(i: u32, x: u32, inside: bool) -> vec4<f32> {
-  if (!inside || x >= {{index $p.In 2}}) {
-    return vec4<f32>(0.0);
-  }
-  return a4(i);
-}
-
-fn fetch_a(at: vec4<u32>, k0: u32, quad: u32) -> mat4x4<f32> {
-  let k = k0 + quad * 4u;
-  let under = tap_offset(k / {{$p.Block}}u % {{$p.Taps}}u);
-  let c = k / {{mul $p.Block $p.Taps}}u * {{$p.Block}}u + k % {{$p.Block}}u;
-  let x = at.w + under.z;
-  let inside = at.y + under.x < {{index $p.In 0}} && at.z + under.y < {{index $p.In 1}} && c < {{$p.CIn}}u;
-  let i = (at.x + (under.x * {{index $p.In 1}} + under.y) * {{index $p.In 2}} + under.z) * {{div $p.CIn 4}}u + c / 4u;
-  return transpose(mat4x4<f32>(
-{{- range $j := seq 4}}{{if $j}},{{end}}{{$step := mul $j (index $p.Stride 2)}}
-    patch_at(i + {{mul $step (div $p.CIn 4)}}u, x + {{$step}}u, inside)
-{{- end}}));
+{{- if $p.Guarded}}
+//
+// begin returns the offset in x of the first tap of each pixel. It wraps around in the padding. taps says which planes,
+// lines and columns of the taps are inside of x: a bit for each. So a fetch only adds offsets and compares bits, and
+// reads without a condition.
+{{- end}}
+{{- if $p.Many}}
+fn begin_{{.Name}}(base: u32, row: u32, quad: u32) -> vec4<u32> {
+  return base + min(row * 4u + vec4<u32>(0u, 1u, 2u, 3u), vec4<u32>(P.{{.Rows}} - 1u));
 }
 {{- else}}
-fn begin_a(base: u32, row: u32, quad: u32) -> vec4<u32> {
-  return min(row * 4u + vec4<u32>(0u, 1u, 2u, 3u), vec4<u32>(P.m_size - 1u));
-}
-
-fn patch_at(row: u32, under: vec3<u32>, c: u32) -> vec4<f32> {
-  let lines = row / {{index $p.Made 2}};
-  let planes = lines / {{index $p.Made 1}};
-  let z = planes % {{index $p.Made 0}} * {{index $p.Stride 0}}u + under.x - {{index $p.Padding 0}}u;
-  let y = lines % {{index $p.Made 1}} * {{index $p.Stride 1}}u + under.y - {{index $p.Padding 1}}u;
-  let x = row % {{index $p.Made 2}} * {{index $p.Stride 2}}u + under.z - {{index $p.Padding 2}}u;
-  if (z >= {{index $p.In 0}} || y >= {{index $p.In 1}} || x >= {{index $p.In 2}} || c >= {{$p.CIn}}u) {
-    return vec4<f32>(0.0);
-  }
-  return a4((((planes / {{index $p.Made 0}} * {{index $p.In 0}} + z) * {{index $p.In 1}} + y) * {{index $p.In 2}} + x) *
-      {{div $p.CIn 4}}u + c / 4u);
-}
-
-fn fetch_a(row: vec4<u32>, k0: u32, quad: u32) -> mat4x4<f32> {
-  let k = k0 + quad * 4u;
-  let under = tap_offset(k / {{$p.Block}}u % {{$p.Taps}}u);
-  let c = k / {{mul $p.Block $p.Taps}}u * {{$p.Block}}u + k % {{$p.Block}}u;
-  return transpose(mat4x4<f32>(patch_at(row.x, under, c), patch_at(row.y, under, c), patch_at(row.z, under, c),
-      patch_at(row.w, under, c)));
+fn begin_{{.Name}}(base: u32, row: u32, quad: u32) -> vec4<u32> {
+{{- template "first_tap" .}}
+  return (planes / {{index $p.Made 0}} * {{if $p.Last}}{{index $p.In 0}} + z){{else}}{{$p.CIn}}u * {{index $p.In 0}} +
+      z){{end}} * {{index $p.In 1}} * {{index $p.In 2}} + y * {{index $p.In 2}} + x;
 }
 {{- end}}
-{{- else}}
-// Rows are the pixels of the result, of one image after another. K runs over the patch of each pixel in x [batch,
-// channels, depth, height, width], in that order.
-fn patch_at(i: u32, inside: bool) -> f32 {
-  if (!inside) {
-    return 0.0;
-  }
-  return b(i);
-}
-{{- if $p.Lined}}
-{{template "corner_of_patch" $p}}
-fn begin_b(base: u32, row: u32, quad: u32) -> vec4<u32> {
-  let pixel = base + min(row * 4u, P.n_size - 4u);
-  let at = corner_of_patch(pixel);
-  let image = pixel / {{index $p.Made 2}} / {{index $p.Made 1}} / {{index $p.Made 0}};
-  return vec4<u32>(image * {{$p.CIn}}u * {{template "channel" $p}} + (at.x * {{index $p.In 1}} + at.y) *
-      {{index $p.In 2}} + at.z, at);
-}
+{{- if $p.Guarded}}
 
-fn fetch_b(at: vec4<u32>, k0: u32, quad: u32) -> mat4x4<f32> {
-  let k = k0 + quad * 4u;
-  let under = tap_offset(k / {{$p.Block}}u % {{$p.Taps}}u);
-  let c = k / {{mul $p.Block $p.Taps}}u * {{$p.Block}}u + k % {{$p.Block}}u;
-  let line = at.y + under.x < {{index $p.In 0}} && at.z + under.y < {{index $p.In 1}} && c < {{$p.CIn}}u;
-  let steps = {{index $p.Stride 2}}u * vec4<u32>(0u, 1u, 2u, 3u);
-  let inside = (at.w + under.z + steps < vec4<u32>({{index $p.In 2}})) & vec4<bool>(line);
-  let channel = {{template "channel" $p}};
-  let i = at.x + c * channel + (under.x * {{index $p.In 1}} + under.y) * {{index $p.In 2}} + under.z + steps;
-{{- else}}
-fn begin_b(base: u32, row: u32, quad: u32) -> vec4<u32> {
-  return base + min(row * 4u + vec4<u32>(0u, 1u, 2u, 3u), vec4<u32>(P.n_size - 1u));
+fn taps_{{.Name}}(base: u32, row: u32) -> vec4<u32> {
+{{- template "first_tap" .}}
+  var inside = vec4<u32>(0u);
+{{- range $g := $p.Guards}}{{range $t := seq $g.Kernel}}
+  inside = inside | select(vec4<u32>(0u), vec4<u32>({{$g.Bit $t}}u),
+      {{$g.Var}} + {{mul $t $g.Dilation}}u < vec4<u32>({{$g.Size}}));
+{{- end}}{{end}}
+  return inside;
 }
+{{- end}}
 
-fn fetch_b(at: vec4<u32>, k0: u32, quad: u32) -> mat4x4<f32> {
+fn fetch_{{.Name}}(at: vec4<u32>, {{if $p.Guarded}}taps: vec4<u32>, {{end}}k0: u32, quad: u32) -> mat4x4<f32> {
   let k = k0 + quad * 4u;
-  let under = tap_offset(k / {{$p.Block}}u % {{$p.Taps}}u);
+  let tap = k / {{$p.Block}}u % {{$p.Taps}}u;
+  let under = tap_offset(tap);
   let c = k / {{mul $p.Block $p.Taps}}u * {{$p.Block}}u + k % {{$p.Block}}u;
+{{- if $p.Many}}
   let lines = at / {{index $p.Made 2}};
   let planes = lines / {{index $p.Made 1}};
   let z = planes % {{index $p.Made 0}} * {{index $p.Stride 0}}u + under.x - {{index $p.Padding 0}}u;
@@ -180,15 +124,37 @@ fn fetch_b(at: vec4<u32>, k0: u32, quad: u32) -> mat4x4<f32> {
   let x = at % {{index $p.Made 2}} * {{index $p.Stride 2}}u + under.z - {{index $p.Padding 2}}u;
   let inside = (z < vec4<u32>({{index $p.In 0}})) & (y < vec4<u32>({{index $p.In 1}})) &
       (x < vec4<u32>({{index $p.In 2}})) & vec4<bool>(c < {{$p.CIn}}u);
-  let channel = {{template "channel" $p}};
-  let i = (planes / {{index $p.Made 0}} * {{$p.CIn}}u + c) * channel + (z * {{index $p.In 1}} + y) * {{index $p.In 2}} +
-      x;
+  let first = (planes / {{index $p.Made 0}} * {{if $p.Last}}{{index $p.In 0}} + z){{else}}{{$p.CIn}}u *
+      {{index $p.In 0}} + z){{end}} * {{index $p.In 1}} * {{index $p.In 2}} + y * {{index $p.In 2}} + x;
+{{- else}}
+{{- if $p.Guarded}}
+  let bits = {{range $i, $g := $p.Guards}}{{if $i}} |
+      {{end}}({{$g.Bit 0}}u << ({{$g.Tap}})){{end}};
+  let inside = ((taps & vec4<u32>(bits)) == vec4<u32>(bits)){{if not .WholeK}} & vec4<bool>(c < {{$p.CIn}}u){{end}};
+{{- else if not .WholeK}}
+  let inside = vec4<bool>(c < {{$p.CIn}}u);
 {{- end}}
+  let first = at + (under.x * {{index $p.In 1}} + under.y) * {{index $p.In 2}} + under.z;
+{{- end}}
+{{- $select := or $p.Many $p.Guarded (not .WholeK)}}
+{{- $name := .Name}}
+{{- if $p.Last}}
+  let i = {{if $select}}select(vec4<u32>(0u), {{end}}first * {{div $p.CIn 4}}u + c / 4u
+      {{- if $select}}, inside){{end}};
+  return transpose(mat4x4<f32>(
+{{- range $j, $v := fields}}{{if $j}},{{end}}
+    {{if $select}}select(vec4<f32>(0.0), {{$name}}4(i.{{$v}}), inside.{{$v}}){{else}}{{$name}}4(i.{{$v}}){{end}}
+{{- end}}));
+{{- else}}
+  let channel = {{template "channel" $p}};
+  let i = {{if $select}}select(vec4<u32>(0u), {{end}}first + c * channel{{if $select}}, inside){{end}};
   return mat4x4<f32>(
 {{- range $j := seq 4}}{{if $j}},{{end}}
-    vec4<f32>(patch_at(i.x + {{$j}}u * channel, inside.x), patch_at(i.y + {{$j}}u * channel, inside.y),
-        patch_at(i.z + {{$j}}u * channel, inside.z), patch_at(i.w + {{$j}}u * channel, inside.w))
+    {{if $select}}select(vec4<f32>(0.0), {{end}}vec4<f32>(
+{{- range $k, $v := fields}}{{if $k}}, {{end}}{{$name}}(i.{{$v}} + {{$j}}u * channel){{end}})
+{{- if $select}}, inside){{end}}
 {{- end}});
+{{- end}}
 }
 {{- end}}
 {{- else if .Filter}}{{$p := .Filter}}{{$name := .Name}}
@@ -260,10 +226,11 @@ fn fetch_{{.Name}}(at: {{.At}}, k0: u32, quad: u32) -> mat4x4<f32> {
 {{- template "operand" .C.A}}
 {{- template "operand" .C.B}}
 {{range .C.Passes}}
-fn fetch_{{.Index}}(unit: u32, at: {{$c.At}}, k0: u32, quad: u32) -> mat4x4<f32> {
+fn fetch_{{.Index}}(unit: u32, at: {{$c.At}}, {{if $c.Guarded}}taps: vec4<u32>, {{end}}k0: u32, quad: u32) ->
+    mat4x4<f32> {
 {{- if and .A .B}}
   if (unit < {{.UnitsA}}u) {
-    return fetch_a(at, k0, quad);
+    return fetch_a(at, {{if $c.A.Guarded}}taps, {{end}}k0, quad);
   }
 {{- end}}
 {{- if not .All}}
@@ -271,7 +238,8 @@ fn fetch_{{.Index}}(unit: u32, at: {{$c.At}}, k0: u32, quad: u32) -> mat4x4<f32>
     return mat4x4<f32>();
   }
 {{- end}}
-  return fetch_{{if .B}}b{{else}}a{{end}}(at, k0, quad);
+  return fetch_{{if .B}}b(at, {{if $c.B.Guarded}}taps, {{end}}{{else}}a(at, {{if $c.A.Guarded}}taps, {{end}}{{end -}}
+      k0, quad);
 }
 
 fn store_{{.Index}}(unit: u32, place: vec2<u32>, m: mat4x4<f32>) {
@@ -327,7 +295,8 @@ fn store_{{.Index}}(unit: u32, place: vec2<u32>, m: mat4x4<f32>) {
   workgroupBarrier();
   for (var k0 = 0u; k0 < k_size; k0 = k0 + {{.Depth}}u) {
 {{- range .Passes}}
-    next{{.Index}} = fetch_{{.Index}}(unit{{.Index}}, at{{.Index}}, {{$c.First}}k0 + {{$c.Depth}}u, place{{.Index}}.y);
+    next{{.Index}} = fetch_{{.Index}}(unit{{.Index}}, at{{.Index}}, {{$c.Taps .Index}}
+        {{- $c.First}}k0 + {{$c.Depth}}u, place{{.Index}}.y);
 {{- end}}
 {{- range $k := seq (div .Depth 8)}}
 {{- range $i := seq $c.MatricesM}}
@@ -408,18 +377,31 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
 {{- if and .A .B}}
   var place{{.Index}} = place_b(unit{{.Index}} - {{.UnitsA}}u);
   var at{{.Index}} = begin_b(b_base, at.y / 4u + place{{.Index}}.x, place{{.Index}}.y);
+{{- if $c.Guarded}}
+  var taps{{.Index}} = {{if $c.B.Guarded}}taps_b(b_base, at.y / 4u + place{{.Index}}.x){{else}}vec4<u32>(0u){{end}};
+{{- end}}
   if (unit{{.Index}} < {{.UnitsA}}u) {
     place{{.Index}} = place_a(unit{{.Index}});
     at{{.Index}} = begin_a(a_base, at.x / 4u + place{{.Index}}.x, place{{.Index}}.y);
+{{- if $c.A.Guarded}}
+    taps{{.Index}} = taps_a(a_base, at.x / 4u + place{{.Index}}.x);
+{{- end}}
   }
 {{- else if .A}}
   let place{{.Index}} = place_a(unit{{.Index}});
   let at{{.Index}} = begin_a(a_base, at.x / 4u + place{{.Index}}.x, place{{.Index}}.y);
+{{- if $c.Guarded}}
+  let taps{{.Index}} = {{if $c.A.Guarded}}taps_a(a_base, at.x / 4u + place{{.Index}}.x){{else}}vec4<u32>(0u){{end}};
+{{- end}}
 {{- else}}
   let place{{.Index}} = place_b(unit{{.Index}} - {{.UnitsA}}u);
   let at{{.Index}} = begin_b(b_base, at.y / 4u + place{{.Index}}.x, place{{.Index}}.y);
+{{- if $c.Guarded}}
+  let taps{{.Index}} = {{if $c.B.Guarded}}taps_b(b_base, at.y / 4u + place{{.Index}}.x){{else}}vec4<u32>(0u){{end}};
 {{- end}}
-  var next{{.Index}} = fetch_{{.Index}}(unit{{.Index}}, at{{.Index}}, {{$c.First}}0u, place{{.Index}}.y);
+{{- end}}
+  var next{{.Index}} = fetch_{{.Index}}(unit{{.Index}}, at{{.Index}}, {{$c.Taps .Index}}
+        {{- $c.First}}0u, place{{.Index}}.y);
 {{- end}}
 {{- if .C.Matrices}}
 {{- template "sum_matrices" .C}}
@@ -439,7 +421,8 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
   workgroupBarrier();
   for (var k0 = 0u; k0 < k_size; k0 = k0 + {{.C.Depth}}u) {
 {{- range .C.Passes}}
-    next{{.Index}} = fetch_{{.Index}}(unit{{.Index}}, at{{.Index}}, {{$c.First}}k0 + {{$c.Depth}}u, place{{.Index}}.y);
+    next{{.Index}} = fetch_{{.Index}}(unit{{.Index}}, at{{.Index}}, {{$c.Taps .Index}}
+        {{- $c.First}}k0 + {{$c.Depth}}u, place{{.Index}}.y);
 {{- end}}
 {{- range $n, $step := .C.Steps}}
     {

@@ -151,12 +151,13 @@ func (l Limits) tiles() []Tile {
 // computes more tiles, and the choice matters less.
 const (
 	processors = 132
+	stepTime   = 7e-7 // seconds that the fetches and barriers of a step of Depth values of K take at least
 	edgeRate   = 0.99 // of the rate, if rows or columns end within a tile: then more addresses are computed one by one
 )
 
 // The cost of adding partial sums: a dispatch in seconds, and memory traffic in bytes per second.
 const (
-	sumTime = 2.5e-6
+	sumTime = 3.5e-6
 	sumRate = 3e12
 )
 
@@ -176,7 +177,8 @@ func (t Tile) seconds(p product) float64 {
 	if p.n%t.TileN() > 0 {
 		rate *= edgeRate
 	}
-	s := 2 * tiles * float64(t.TileM()*t.TileN()) * float64(max(p.k, 1)) / float64(parts) / rate
+	steps := float64(max(p.k, 1)) / float64(parts*t.Depth)
+	s := steps * max(2*tiles*float64(t.TileM()*t.TileN()*t.Depth)/rate, stepTime)
 	if parts > 1 {
 		s += sumTime + 4*float64(p.m)*float64(p.n)*float64(2*parts+1)/sumRate
 	}
@@ -206,7 +208,7 @@ func (t Tile) fits(p product, l Limits) bool {
 // leastPart is the least number of values of K in a part. Splitting K takes memory, so it must reduce the estimated
 // time to splitGain of the original.
 const (
-	leastPart = 256
+	leastPart = 64
 	splitGain = 0.95
 	mostParts = 8
 )

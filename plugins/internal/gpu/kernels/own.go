@@ -68,7 +68,12 @@ func (l Limits) AlwaysOwn(n *ir.Node) bool { return ownFrom(n, l) == 0 }
 // KeptBytes returns the memory that the shaders of a node keep, in bytes.
 func (l Limits) KeptBytes(n *ir.Node) int64 {
 	if o, ok := l.Own[n.Op.Name]; ok && o.Kept != nil {
-		return o.Kept(n, l)
+		if bytes := o.Kept(n, l); bytes > 0 {
+			return bytes
+		}
+	}
+	if k := registry[n.Op.Name]; k.Kept != nil && l.Keeps && l.own(n) == nil {
+		return k.Kept(n)
 	}
 	return 0
 }

@@ -95,6 +95,7 @@ var functions = template.FuncMap{
 		}
 		return out
 	},
+	"fields": func() []string { return []string{"x", "y", "z", "w"} },
 	"scalar": scalarOf,
 	"add":    func(a, b int) int { return a + b },
 	"sub":    func(a, b int) int { return a - b },
