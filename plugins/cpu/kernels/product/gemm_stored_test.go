@@ -7,6 +7,7 @@ import (
 
 	"github.com/rlx-go/rlx/plugins/cpu/kernels/internal/kerneltest"
 	"github.com/rlx-go/rlx/plugins/cpu/kernels/pool"
+	"github.com/rlx-go/rlx/plugins/cpu/kernels/stored"
 )
 
 // TestGemmStored compares products of the same matrix with rows at several distances. At some, A is read as it is
@@ -71,4 +72,32 @@ func apart(g *GemmArgs, lda int) ([]float32, int, int) {
 		copy(a[i*lda:], g.A[i*g.K:][:g.K])
 	}
 	return a, lda, g.M * lda
+}
+
+// BenchmarkKept measures products by packed weights on two threads, as in a model: each of eight has weights of its
+// own.
+func BenchmarkKept(b *testing.B) {
+	p := kerneltest.NewPool(b, 2, "")
+	r := kerneltest.RNG(1)
+	for _, size := range [][3]int{{32, 768, 768}, {128, 768, 768}, {512, 768, 768}, {128, 1024, 1024}, {128, 768, 64},
+		{128, 64, 768}, {512, 64, 384}} {
+		m, k, n := size[0], size[1], size[2]
+		x := kerneltest.Randoms(r, m*k)
+		products := make([]GemmArgs, 8)
+		for i := range products {
+			g := &products[i]
+			*g = GemmArgs{M: m, N: n, K: k, A: x, LDA: k, B: stored.F32(kerneltest.Randoms(r, k*n)), LDB: n,
+				C: make([]float32, m*n), LDC: n}
+			g.Packed = PackWeights(p, g)
+		}
+		b.Run(fmt.Sprintf("%dx%dx%d", m, k, n), func(b *testing.B) {
+			for b.Loop() {
+				for i := range products {
+					Gemm(p, &products[i])
+				}
+			}
+			flops := 2 * float64(len(products)) * float64(m*k*n) * float64(b.N)
+			b.ReportMetric(flops/b.Elapsed().Seconds()/1e9, "GFLOP/s")
+		})
+	}
 }
