@@ -49,14 +49,18 @@ func binary(b binarySpec) *ir.OpDef {
 			x, y := in[0], in[1]
 			at := [][]int{strides(x.Shape, out.Shape), strides(y.Shape, out.Shape)}
 			if n := len(out.Floats); n > 0 && len(x.Floats) == n && len(y.Floats) == n {
-				for i, v := range x.Floats {
-					out.Floats[i] = b.float(v, y.Floats[i])
-				}
+				tensor.InParts(n, func(from, to int) {
+					for i, v := range x.Floats[from:to] {
+						out.Floats[from+i] = b.float(v, y.Floats[from+i])
+					}
+				})
 				return nil
 			}
 			if out.Floats != nil {
-				tensor.Walk(out.Shape, at, func(i int, p []int) {
-					out.Floats[i] = b.float(x.Floats[p[0]], y.Floats[p[1]])
+				tensor.WalkRows(out.Shape, at, func(i, n int, p, step []int) {
+					for j := range n {
+						out.Floats[i+j] = b.float(x.Floats[p[0]+j*step[0]], y.Floats[p[1]+j*step[1]])
+					}
 				})
 				return nil
 			}

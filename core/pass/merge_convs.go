@@ -42,8 +42,8 @@ func mergeConvs(c *context, g *ir.Graph) (*ir.Graph, error) {
 		b := m.branches[n.ID]
 		return c.replace(out, "branches", n, func() *ir.Node {
 			k := &mergedKernel{merging: m, branch: b, out: out, lookup: lookup, kernel: kernelOf(b.conv)}
-			w, bias := k.of(n)
-			return out.Add(b.conv.Op, b.conv.Attrs, lookup(b.x), w, bias)
+			p := k.of(n)
+			return out.Add(b.conv.Op, b.conv.Attrs, lookup(b.x), k.grown(p), p.bias)
 		})
 	})
 }
@@ -241,24 +241,34 @@ type mergedKernel struct {
 	kernel convKernel
 }
 
-// of returns the weights and the bias of a part of the branch. The bias may be nil.
-func (k *mergedKernel) of(n *ir.Node) (w, bias *ir.Node) {
+// kernelPart is a convolution that computes a part of the branch. Its kernel may be smaller than the whole one. The
+// bias may be nil.
+type kernelPart struct {
+	w, bias *ir.Node
+	kernel  convKernel
+}
+
+// of returns the convolution of a part of the branch. Kernels grow as late as possible, so that factors multiply small
+// ones.
+func (k *mergedKernel) of(n *ir.Node) kernelPart {
 	x, vector := k.withVector(n)
 	switch {
 	case n == k.x:
-		return k.grown(k.ones(), k.kernel.image()), nil
+		return kernelPart{w: k.ones(), kernel: k.kernel.image()}
 	case n.Is(op.BatchNormDef):
 		in := n.MapIn(k.lookup)
 		scale := batchNormScale(n, in)
-		w, bias = k.scaled(n.In[0], scale)
-		return w, sumOf(bias, op.Sub(in[2], op.Mul(in[3], scale)))
+		p := k.scaled(n.In[0], scale)
+		p.bias = sumOf(p.bias, op.Sub(in[2], op.Mul(in[3], scale)))
+		return p
 	case x == nil && n.Is(op.AddDef, op.SubDef):
 		return k.sumOf(n)
 	case x == nil:
+		p := kernelPart{w: k.lookup(n.In[1]), kernel: kernelOf(n)}
 		if b := n.In[op.ConvBias]; b != nil {
-			bias = k.lookup(b)
+			p.bias = k.lookup(b)
 		}
-		return k.grown(k.lookup(n.In[1]), kernelOf(n)), bias
+		return p
 	}
 	numel, _ := vector.Type.Shape.Numel()
 	v := op.Reshape(k.lookup(vector), ir.Shape{numel})
@@ -268,21 +278,24 @@ func (k *mergedKernel) of(n *ir.Node) (w, bias *ir.Node) {
 	if n.Is(op.SubDef) {
 		v = op.Neg(v)
 	}
-	w, bias = k.of(x)
-	return w, sumOf(bias, op.Expand(v, ir.Shape{n.Type.Shape[1]}))
+	p := k.of(x)
+	p.bias = sumOf(p.bias, op.Expand(v, ir.Shape{n.Type.Shape[1]}))
+	return p
 }
 
-// sumOf returns those of a sum of two parts, or a difference.
-func (k *mergedKernel) sumOf(n *ir.Node) (w, bias *ir.Node) {
-	w, bias = k.of(n.In[0])
-	v, b := k.of(n.In[1])
+// sumOf returns that of a sum of two parts, or a difference.
+func (k *mergedKernel) sumOf(n *ir.Node) kernelPart {
+	x, y := k.of(n.In[0]), k.of(n.In[1])
+	p := kernelPart{w: k.grown(x), kernel: k.kernel}
 	if n.Is(op.AddDef) {
-		return op.Add(w, v), sumOf(bias, b)
+		p.w, p.bias = op.Add(p.w, k.grown(y)), sumOf(x.bias, y.bias)
+		return p
 	}
-	if b != nil {
-		b = op.Neg(b)
+	if y.bias != nil {
+		y.bias = op.Neg(y.bias)
 	}
-	return op.Sub(w, v), sumOf(bias, b)
+	p.w, p.bias = op.Sub(p.w, k.grown(y)), sumOf(x.bias, y.bias)
+	return p
 }
 
 // sumOf returns the sum of a and b, of which each may be nil.
@@ -296,30 +309,31 @@ func sumOf(a, b *ir.Node) *ir.Node {
 	return op.Add(a, b)
 }
 
-// scaled returns those of part n times a vector of a factor for each channel.
-func (k *mergedKernel) scaled(n, factor *ir.Node) (w, bias *ir.Node) {
-	w, bias = k.of(n)
-	if bias != nil {
-		bias = op.Mul(bias, factor)
+// scaled returns that of part n times a vector of a factor for each channel.
+func (k *mergedKernel) scaled(n, factor *ir.Node) kernelPart {
+	p := k.of(n)
+	if p.bias != nil {
+		p.bias = op.Mul(p.bias, factor)
 	}
 	shape := ir.Shape{factor.Type.Shape[0]}
 	for range n.Type.Rank() - 1 {
 		shape = append(shape, ir.Static(1))
 	}
-	return op.Mul(w, op.Reshape(factor, shape)), bias
+	p.w = op.Mul(p.w, op.Reshape(factor, shape))
+	return p
 }
 
-// grown returns the weights w of a kernel as weights of the whole kernel.
-func (k *mergedKernel) grown(w *ir.Node, own convKernel) *ir.Node {
-	if own.size == k.kernel.size {
-		return w
+// grown returns the weights of a part as weights of the whole kernel.
+func (k *mergedKernel) grown(p kernelPart) *ir.Node {
+	if p.kernel.size == k.kernel.size {
+		return p.w
 	}
-	at, _ := k.kernel.place(own)
+	at, _ := k.kernel.place(p.kernel)
 	before, after := []int{0, 0}, []int{0, 0}
 	for i := 3 - k.kernel.Axes; i < 3; i++ {
-		before, after = append(before, at[i]), append(after, k.kernel.size[i]-at[i]-own.size[i])
+		before, after = append(before, at[i]), append(after, k.kernel.size[i]-at[i]-p.kernel.size[i])
 	}
-	return op.Pad(w, before, after, 0)
+	return op.Pad(p.w, before, after, 0)
 }
 
 // ones returns the weights of the image: [C, C/groups, 1...] with a 1 where a channel reads itself.

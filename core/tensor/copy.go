@@ -60,6 +60,12 @@ func Touch(b []byte) {
 	})
 }
 
+// InParts calls f for all elements [from, to) of an array of n elements, in parts on several cores if it is long.
+func InParts(n int, f func(from, to int)) {
+	const size = 8 // of an element of an Array
+	inParts(n*size, func(from, to int) { f(from/size, to/size) })
+}
+
 func inParts(n int, f func(from, to int)) {
 	parts := min(n/copyChunk, copyParts, runtime.GOMAXPROCS(0))
 	if parts < 2 {

@@ -210,9 +210,11 @@ func (a *Array) Set(t Tensor) {
 	}
 	le := binary.LittleEndian
 	if t.DType == dtype.F32 { // most arrays are
-		for i := range a.Floats {
-			a.Floats[i] = float64(math.Float32frombits(le.Uint32(t.Data[4*i:])))
-		}
+		InParts(len(a.Floats), func(from, to int) {
+			for i := from; i < to; i++ {
+				a.Floats[i] = float64(math.Float32frombits(le.Uint32(t.Data[4*i:])))
+			}
+		})
 		return
 	}
 	for i := range a.Len() {
@@ -251,9 +253,11 @@ func (a *Array) Round() {
 		a.Set(a.Tensor())
 		return
 	}
-	for i, v := range a.Floats {
-		a.Floats[i] = float64(float32(v))
-	}
+	InParts(len(a.Floats), func(from, to int) {
+		for i, v := range a.Floats[from:to] {
+			a.Floats[from+i] = float64(float32(v))
+		}
+	})
 }
 
 // Tensor rounds a to its element type, once and ties to even.
@@ -271,9 +275,11 @@ func (a *Array) Store(data []byte) {
 	}
 	le := binary.LittleEndian
 	if a.DType == dtype.F32 {
-		for i, v := range a.Floats {
-			le.PutUint32(data[4*i:], math.Float32bits(float32(v)))
-		}
+		InParts(len(a.Floats), func(from, to int) {
+			for i, v := range a.Floats[from:to] {
+				le.PutUint32(data[4*(from+i):], math.Float32bits(float32(v)))
+			}
+		})
 		return
 	}
 	for i := range a.Len() {

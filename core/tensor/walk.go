@@ -3,23 +3,34 @@ package tensor
 // Walk visits the indices of a shape in row-major order. For each list of strides it keeps the flat position. It calls
 // visit with the number of the index and the positions, which visit must not keep.
 func Walk(shape []int, strides [][]int, visit func(i int, pos []int)) {
+	WalkRows(shape, strides, func(i, n int, pos, step []int) {
+		for j := range n {
+			visit(i+j, pos)
+			for k, s := range step {
+				pos[k] += s
+			}
+		}
+		for k, s := range step {
+			pos[k] -= s * n
+		}
+	})
+}
+
+// WalkRows is Walk for whole rows: visit gets the number of the first of n indices, its positions, and how far each
+// position is from that of the next index. It must leave the positions as they are.
+func WalkRows(shape []int, strides [][]int, visit func(i, n int, pos, step []int)) {
 	total := Numel(shape)
 	if total == 0 {
 		return
 	}
 	shape, strides = merged(shape, strides)
 	last := len(shape) - 1
-	inner, idx, pos := shape[last], make([]int, last), make([]int, len(strides))
+	inner, idx, pos, step := shape[last], make([]int, last), make([]int, len(strides)), make([]int, len(strides))
+	for k, s := range strides {
+		step[k] = s[last]
+	}
 	for i := 0; i < total; i += inner {
-		for j := range inner {
-			visit(i+j, pos)
-			for k, s := range strides {
-				pos[k] += s[last]
-			}
-		}
-		for k, s := range strides {
-			pos[k] -= s[last] * inner
-		}
+		visit(i, inner, pos, step)
 		for a := last - 1; a >= 0; a-- {
 			idx[a]++
 			for k, s := range strides {

@@ -63,15 +63,22 @@ func names(groups ...[]VecPhysical) (out []any) {
 }
 
 // productSums writes the first part of a kernel, which computes the sums of products. row writes a step for one row, as
-// fmaRow does. The registers bs are free afterwards.
+// fmaRow does. If it is nil, the rows of A are as they are stored. The registers bs are free afterwards.
 func productSums(v vec, rows, vecs int, name, sig string, row func(disp int, x VecPhysical, b, sums []VecPhysical)) (
 	sums [][]VecPhysical, bs []VecPhysical) {
 	width := vecs * v.bytes() // bytes of a row of the panel of B
 	TEXT(name, NOSPLIT, sig)
-	Doc(fmt.Sprintf("%s is the kernel for panels of A with %d rows, see genGemm in _asm/gemm.go.", name, rows))
+	left := "panels of A with %d rows"
+	if row == nil {
+		left = "%d rows of A as they are stored"
+	}
+	Doc(fmt.Sprintf("%s is the kernel for "+left+", see genGemm in _asm/gemm.go.", name, rows))
 	Pragma("noescape")
 	MOVQ(arg("k"), productK)
 	MOVQ(arg("a"), productA)
+	if row == nil {
+		beginStored(rows)
+	}
 	MOVQ(arg("b"), productB)
 	MOVQ(arg("c"), productC)
 	MOVQ(arg("ldc"), productLdc)
@@ -105,13 +112,19 @@ func productSums(v vec, rows, vecs int, name, sig string, row func(disp int, x V
 		for line := 0; line < width; line += 64 {
 			PREFETCHT0(Mem{Base: productB, Disp: (u+ahead)*width + line})
 		}
-		PREFETCHT0(Mem{Base: productA, Disp: u*rows*4 + 1536})
+		if row != nil {
+			PREFETCHT0(Mem{Base: productA, Disp: u*rows*4 + 1536})
+		}
 		for i := range rows {
-			row((u*rows+i)*4, tmp[i%2], bs, sums[i])
+			if row == nil {
+				storedRow(i, u, tmp[i%2], bs, sums[i])
+			} else {
+				row((u*rows+i)*4, tmp[i%2], bs, sums[i])
+			}
 		}
 	}
 	unroll := 1
-	if rows < unrolledRows || !v.wide() {
+	if rows < unrolledRows || !v.wide() || row == nil {
 		unroll = 4
 	} else {
 		TESTQ(productK, productK)
@@ -121,7 +134,11 @@ func productSums(v vec, rows, vecs int, name, sig string, row func(disp int, x V
 		for u := range steps {
 			step(u)
 		}
-		ADDQ(Imm(uint64(steps*rows*4)), productA)
+		if row == nil {
+			advanceStored(rows, steps)
+		} else {
+			ADDQ(Imm(uint64(steps*rows*4)), productA)
+		}
 		ADDQ(U32(uint32(steps*width)), productB)
 	})
 	return sums, bs

@@ -26,6 +26,7 @@ import (
 // parts are the files for amd64, each written by one run of this program.
 var parts = map[string]func(vec){
 	"gemm":            genGemm,
+	"gemm_stored":     genGemmStored,
 	"copy":            genCopy,
 	"math":            genMath,
 	"scores":          genAttention,
@@ -60,6 +61,7 @@ var parts = map[string]func(vec){
 // headers lists the files of macros that a part includes.
 var headers = map[string][]string{
 	"gemm":            {"gemm_amd64.h"},
+	"gemm_stored":     {"gemm_amd64.h"},
 	"quads":           {"amx_amd64.h", "gemm_amd64.h", "quads_amd64.h"},
 	"bf16":            {"amx_amd64.h", "gemm_amd64.h"},
 	"tiles":           {"amx_amd64.h"},

@@ -224,7 +224,7 @@ func (g *GemmArgs) panelFor(s *isa.Set, w Packing, cols int) *Panel {
 }
 
 // Tiles computes rows [m, m+rows) and columns [j, j+cols) of C, of product i. a and b are packed. b holds several
-// panels, `panels` for each block of k. Column j begins panel number first.
+// panels, `panels` for each block of k. Column j begins panel number first. a may be nil if readsStored is true.
 func (g *GemmArgs) Tiles(s *isa.Set, sc *pool.Scratch, i, m, rows, j, cols int, a, b []float32, panels, first int) {
 	nr := On(s).NR
 	way := PackingOf(s, g.Precision)
@@ -262,8 +262,12 @@ func (g *GemmArgs) columns(s *isa.Set, sc *pool.Scratch, i, m, rows, j, cols int
 		n := way.Depth(min(kb, g.K-k))
 		for t := range across {
 			q := (t + across - 1) % across * nr
-			g.multiplyPanel(s, tile, i, m, rows, j+q, min(nr, cols-q), k, a[atA:], b[atB+(first+q/nr)*nr*n:],
-				spills, nil)
+			var next []float32
+			if a == nil && g.K*g.N > largeB {
+				next = b[g.panelAfter(nr, panels, first, across, t, k, atB):]
+			}
+			g.multiplyPanel(s, tile, i, m, rows, j+q, min(nr, cols-q), k, tail(a, atA), b[atB+(first+q/nr)*nr*n:],
+				next, spills, nil)
 		}
 		atA += rows * n
 		atB += panels * nr * n
@@ -274,17 +278,18 @@ func (g *GemmArgs) columns(s *isa.Set, sc *pool.Scratch, i, m, rows, j, cols int
 }
 
 // multiplyPanel multiplies rows [m, m+rows) of A by one panel of B, for the block of k that begins at k, and adds the
-// products to C. pa and pb are packed. The panel is for columns [j, j+w). tile is scratch memory for mr rows. If ahead
-// is not nil, its memory is prefetched meanwhile.
-func (g *GemmArgs) multiplyPanel(s *isa.Set, tile []float32, i, m, rows, j, w, k int, pa, pb []float32, spills bool,
-	ahead *prefetching) {
+// products to C. pb is packed, and pa is, too, or nil, as for Tiles. The panel is for columns [j, j+w). tile is scratch
+// memory for mr rows. If ahead is not nil, its memory is prefetched meanwhile, and next, if pa is nil.
+func (g *GemmArgs) multiplyPanel(s *isa.Set, tile []float32, i, m, rows, j, w, k int, pa, pb, next []float32,
+	spills bool, ahead *prefetching) {
 	way := PackingOf(s, g.Precision)
 	kb := way.KSplit(g.K)
 	n := way.Depth(min(kb, g.K-k))
 	panel := g.panelFor(s, way, w)
-	multiply := panel.Gemm
-	if way == Pairs {
-		multiply = panel.Pairs
+	left := leftOperand{panel: panel, pairs: way == Pairs, a: pa, step: n}
+	if pa == nil {
+		left.a, left.step, left.lda = g.A[i*g.StrideA+m*g.LDA+k:], g.LDA, g.LDA
+		left.next = next[:min(len(next), panel.NR*n)]
 	}
 	c := g.C[i*g.StrideC:]
 	var bias, residual []float32
@@ -303,7 +308,7 @@ func (g *GemmArgs) multiplyPanel(s *isa.Set, tile []float32, i, m, rows, j, w, k
 	}
 	c = c[m*g.LDC+j:]
 	if w == panel.NR && ahead == nil {
-		multiply(rows, n, pa, pb, c, g.LDC, k > 0, bias, residual, g.LDR)
+		left.multiply(rows, n, pb, c, g.LDC, k > 0, bias, residual, g.LDR)
 		return
 	}
 	mr := On(s).MR
@@ -311,14 +316,16 @@ func (g *GemmArgs) multiplyPanel(s *isa.Set, tile []float32, i, m, rows, j, w, k
 		h = panelHeight(mr, rows-r)
 		to, res := c[r*g.LDC:], rowOf(residual, r, g.LDR)
 		if w == panel.NR || spills && (rows-r-h)*g.LDC >= panel.NR-w {
-			multiply(h, n, pa, pb, to, g.LDC, k > 0, bias, res, g.LDR)
+			left.multiply(h, n, pb, to, g.LDC, k > 0, bias, res, g.LDR)
 		} else {
-			multiply(h, n, pa, pb, tile, panel.NR, false, nil, nil, 0)
+			left.multiply(h, n, pb, tile, panel.NR, false, nil, nil, 0)
 			for t := range h {
 				finishRow(to[t*g.LDC:][:w], tile[t*panel.NR:], k > 0, bias, rowOf(res, t, g.LDR))
 			}
 		}
-		pa = pa[h*n:]
+		if r+h < rows {
+			left.a = left.a[h*left.step:]
+		}
 		ahead.some(s)
 	}
 }

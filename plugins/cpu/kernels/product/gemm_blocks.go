@@ -10,6 +10,9 @@ func gemmPacked(p *pool.Pool, g *GemmArgs, batch int) {
 	s := p.Set
 	nr := On(s).NR
 	depth := g.depth(PackingOf(s, g.Precision))
+	if g.spreads(s, batch) {
+		g.spread(p)
+	}
 	if g.ownsProducts(p, batch) {
 		pool.Split(p, batch, 1+(1<<16)/(g.M*g.N*g.K), wholeProducts{p, g, depth})
 		return
@@ -123,9 +126,22 @@ type gemmBlocks struct {
 	mr, rowPanels int // rows in a panel of A; panels of A in a product
 	// blocks that the rows are cut into; panels of B in a block; blocks that the panels of B are cut into
 	across, wide, pieces int
+	stored, byColumns    bool // GemmArgs.readsStored; see divideStored
 }
 
 func (b gemmBlocks) run(products int) {
+	b.stored = b.g.readsStored(b.p.Set)
+	if b.stored {
+		b.divideStored(products)
+	} else {
+		b.divide(products)
+	}
+	x := pool.Keep[gemmBlocks](b.p)
+	*x = b
+	b.p.Each(products*b.across*b.pieces, 1, x)
+}
+
+func (b *gemmBlocks) divide(products int) {
 	p, g, panels := b.p, b.g, b.width
 	way := PackingOf(p.Set, g.Precision)
 	b.mr = RowsOfPanel(p.Set, way)
@@ -150,9 +166,6 @@ func (b gemmBlocks) run(products int) {
 	}
 	b.wide = pool.CeilDiv(panels, pieces)
 	b.pieces = pool.CeilDiv(panels, b.wide)
-	x := pool.Keep[gemmBlocks](p)
-	*x = b
-	p.Each(products*b.across*b.pieces, 1, x)
 }
 
 func (b *gemmBlocks) Do(lo, hi, w int) {
@@ -160,10 +173,17 @@ func (b *gemmBlocks) Do(lo, hi, w int) {
 	nr := On(s).NR
 	for t := lo; t < hi; t++ {
 		q, r, i := t%b.pieces*b.wide, t/b.pieces%b.across, t/b.pieces/b.across
-		m := r * b.rowPanels / b.across * b.mr
-		rows, j := min((r+1)*b.rowPanels/b.across*b.mr, g.M)-m, (b.at+q)*nr
+		if b.byColumns {
+			q, r = t/b.across%b.pieces*b.wide, t%b.across
+		}
+		j := (b.at + q) * nr
+		m, end := r*g.M/b.across, (r+1)*g.M/b.across
+		if !b.stored {
+			m, end = r*b.rowPanels/b.across*b.mr, min((r+1)*b.rowPanels/b.across*b.mr, g.M)
+		}
+		rows := end - m
 		var a []float32
-		if g.ABlocked == nil {
+		if g.ABlocked == nil && !b.stored {
 			a = sc.Floats(PackingOf(s, g.Precision).Rows(rows)*b.depth + Spill)
 			g.PackA(s, sc, a, b.first+i, m, rows)
 		}

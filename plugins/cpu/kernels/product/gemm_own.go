@@ -91,14 +91,20 @@ func (g *GemmArgs) alone(p *pool.Pool, i, depth, w int) {
 	nr := On(s).NR
 	panels, high := (g.N+nr-1)/nr, min(g.M, ownPanelsHigh*On(s).MR)
 	start := sc.Mark()
-	b, a := sc.Floats(panels*nr*depth+Spill), sc.Floats(high*depth+Spill)
+	b := sc.Floats(panels*nr*depth + Spill)
+	var a []float32
+	if !g.readsStored(s) {
+		a = sc.Floats(high*depth + Spill)
+	}
 	mark := sc.Mark()
 	all := panelPacking{p: p, g: *g, packed: b, i0: i, width: panels}
 	all.Do(0, panels, w)
 	sc.Release(mark)
 	for m := 0; m < g.M; m += high {
 		rows := min(high, g.M-m)
-		g.PackA(s, sc, a, i, m, rows)
+		if a != nil {
+			g.PackA(s, sc, a, i, m, rows)
+		}
 		g.Tiles(s, sc, i, m, rows, 0, g.N, a, b, panels, 0)
 		sc.Release(mark)
 	}

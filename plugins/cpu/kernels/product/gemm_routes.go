@@ -131,6 +131,9 @@ func panelScratch(p *pool.Pool, g *GemmArgs) (r pool.Size) {
 	}
 	r.Shared = pool.FloatBytes(max(On(s).NR*depth, min(p.PackedLimit, max(1, g.Batch)*min(matrix, p.PackedLimit))) +
 		Spill)
+	if g.canReadStored(s) {
+		r.Shared = max(r.Shared, pool.FloatBytes(min(g.M, stripRows)*g.spreadLD()))
+	}
 	if n := p.Threads(); n > 1 && g.M >= ownRows*n && way != Tiled {
 		r.Other = int64(n) * pool.FloatBytes(min(matrix, own))
 	}

@@ -10,10 +10,10 @@ import (
 	"github.com/rlx-go/rlx/plugins/cpu/kernels/vec"
 )
 
-// Products in strips of columns. A is packed once, by all workers. The task that computes a strip packs its columns of
-// B, one block of k at a time, and multiplies all rows by them while they are in the second-level cache. So weights are
-// widened once, and the widened values do not travel through memory. While a block of k is multiplied, the weights of
-// the next are prefetched.
+// Products in strips of columns. A is packed once, by all workers, or read as it is stored. The task that computes a
+// strip packs its columns of B, one block of k at a time, and multiplies all rows by them while they are in the
+// second-level cache. So weights are widened once, and the widened values do not travel through memory. While a block
+// of k is multiplied, the weights of the next are prefetched.
 
 const (
 	stripPanels = 4 // panels of B in a strip
@@ -47,8 +47,10 @@ func gemmStrips(p *pool.Pool, g *GemmArgs) {
 		p.Shared.Reset()
 		x := columnStrips{p: p, g: g, depth: g.depth(way), m: m, rows: min(stripRows, g.M-m)}
 		x.high = g.stripHigh(p, x.rows)
-		x.a = p.Shared.Floats(x.blocks() * x.block())
-		pool.Split(p, x.blocks(), 1, stripPacking{x})
+		if !g.readsStored(s) {
+			x.a = p.Shared.Floats(x.blocks() * x.block())
+			pool.Split(p, x.blocks(), 1, stripPacking{x})
+		}
 		pool.Split(p, panels, grain, x)
 	}
 }
@@ -109,7 +111,7 @@ func (g *GemmArgs) stripWorker(s *isa.Set) int64 {
 type columnStrips struct {
 	p             *pool.Pool
 	g             *GemmArgs
-	a             []float32 // blocks of `high` rows of A, packed
+	a             []float32 // blocks of `high` rows of A, packed; nil if readsStored is true
 	depth         int       // GemmArgs.depth
 	m, rows, high int
 }
@@ -190,9 +192,9 @@ func (x *columnStrips) multiply(tile []float32, j, cols, k int, b []float32, ahe
 	n := way.Depth(min(way.KSplit(g.K), g.K-k))
 	for r := 0; r < x.rows; r += x.high {
 		rows := min(x.high, x.rows-r)
-		a := x.a[r/x.high*x.block()+rows*way.Depth(k):]
+		a := tail(x.a, r/x.high*x.block()+rows*way.Depth(k))
 		for q := 0; q < cols; q += nr {
-			g.multiplyPanel(s, tile, 0, x.m+r, rows, j+q, min(nr, cols-q), k, a, b[q*n:], false, &ahead)
+			g.multiplyPanel(s, tile, 0, x.m+r, rows, j+q, min(nr, cols-q), k, a, b[q*n:], nil, false, &ahead)
 		}
 	}
 }

@@ -16,6 +16,11 @@ type Panel struct {
 	// accumulate is set, bias[nr], residual[rows, nr]. bias and residual may be nil.
 	Gemm func(rows, k int, a, b, c []float32, ldc int, accumulate bool, bias, residual []float32, ldr int)
 
+	// stored is Gemm for rows of A as they are stored, lda floats apart. It adds in the same order, and prefetches
+	// next, which may be nil. nil if the set has no such routine.
+	stored func(rows, k int, a []float32, lda int, b, c []float32, ldc int, accumulate bool, bias, residual []float32,
+		ldr int, next []float32)
+
 	// rowsProduct is C[mr, nr*panels] = A·B for rows of A as they are stored, lda floats apart, and packed panels of B,
 	// which lie one after the other. It adds the old C if accumulate is set, and prefetches rows of the A that comes
 	// next, one for each panel. nil if the set has no such routine.

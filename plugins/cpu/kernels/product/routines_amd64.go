@@ -21,12 +21,18 @@ func avx2() *Routines {
 			NR: 2 * lanes,
 			Gemm: gemmOf(
 				[]gemmAsm{gemm1x16AVX2, gemm2x16AVX2, gemm3x16AVX2, gemm4x16AVX2, gemm5x16AVX2, gemm6x16AVX2}, 2*lanes),
+			stored: storedOf(
+				[]storedAsm{gemmStored1x16AVX2, gemmStored2x16AVX2, gemmStored3x16AVX2, gemmStored4x16AVX2,
+					gemmStored5x16AVX2, gemmStored6x16AVX2}, 2*lanes),
 			rowsProduct: rowsProductOf(6, 2*lanes, gemmRows6x16AVX2),
 		},
 		Narrow: Panel{
 			NR: lanes,
 			Gemm: gemmOf([]gemmAsm{gemm1x8AVX2, gemm2x8AVX2, gemm3x8AVX2, gemm4x8AVX2, gemm5x8AVX2, gemm6x8AVX2},
 				lanes),
+			stored: storedOf(
+				[]storedAsm{gemmStored1x8AVX2, gemmStored2x8AVX2, gemmStored3x8AVX2, gemmStored4x8AVX2,
+					gemmStored5x8AVX2, gemmStored6x8AVX2}, lanes),
 			rowsProduct: rowsProductOf(6, lanes, gemmRows6x8AVX2),
 		},
 		round:          unaryOf(lanes, roundBF16AVX2),
@@ -47,6 +53,11 @@ func avx512() *Routines {
 				[]gemmAsm{gemm1x32AVX512, gemm2x32AVX512, gemm3x32AVX512, gemm4x32AVX512, gemm5x32AVX512,
 					gemm6x32AVX512, gemm7x32AVX512, gemm8x32AVX512, gemm9x32AVX512, gemm10x32AVX512, gemm11x32AVX512,
 					gemm12x32AVX512, gemm13x32AVX512, gemm14x32AVX512}, 2*lanes),
+			stored: storedOf(
+				[]storedAsm{gemmStored1x32AVX512, gemmStored2x32AVX512, gemmStored3x32AVX512, gemmStored4x32AVX512,
+					gemmStored5x32AVX512, gemmStored6x32AVX512, gemmStored7x32AVX512, gemmStored8x32AVX512,
+					gemmStored9x32AVX512, gemmStored10x32AVX512, gemmStored11x32AVX512, gemmStored12x32AVX512,
+					gemmStored13x32AVX512, gemmStored14x32AVX512}, 2*lanes),
 		},
 		Narrow: Panel{
 			NR: lanes,
@@ -54,6 +65,11 @@ func avx512() *Routines {
 				[]gemmAsm{gemm1x16AVX512, gemm2x16AVX512, gemm3x16AVX512, gemm4x16AVX512, gemm5x16AVX512,
 					gemm6x16AVX512, gemm7x16AVX512, gemm8x16AVX512, gemm9x16AVX512, gemm10x16AVX512, gemm11x16AVX512,
 					gemm12x16AVX512, gemm13x16AVX512, gemm14x16AVX512}, lanes),
+			stored: storedOf(
+				[]storedAsm{gemmStored1x16AVX512, gemmStored2x16AVX512, gemmStored3x16AVX512, gemmStored4x16AVX512,
+					gemmStored5x16AVX512, gemmStored6x16AVX512, gemmStored7x16AVX512, gemmStored8x16AVX512,
+					gemmStored9x16AVX512, gemmStored10x16AVX512, gemmStored11x16AVX512, gemmStored12x16AVX512,
+					gemmStored13x16AVX512, gemmStored14x16AVX512}, lanes),
 		},
 		round:          unaryOf(lanes, roundBF16AVX512),
 		roundRow:       roundRowOf(roundRowAVX512),

@@ -11,7 +11,17 @@
 	VFMADD231PS  b0, x, sum0; \
 	VFMADD231PS  b1, x, sum1
 
-// The same for an element at any place. The factors are in the other order, so that of two NaNs the same one is the
+// The same for an element at any place.
+#define FMA_AT1(at, x, b0, sum0) \
+	VBROADCASTSS at, x; \
+	VFMADD231PS  b0, x, sum0
+
+#define FMA_AT2(at, x, b0, b1, sum0, sum1) \
+	VBROADCASTSS at, x; \
+	VFMADD231PS  b0, x, sum0; \
+	VFMADD231PS  b1, x, sum1
+
+// The same for rows of B. The factors are in the other order, so that of two NaNs the same one is the
 // result.
 #define FMA_ROW1(at, x, b0, sum0) \
 	VBROADCASTSS at, x; \
