@@ -48,8 +48,8 @@ func jobCommand(t *testing.T, args ...string) *exec.Cmd {
 }
 
 // TestKilled kills a pipeline with its worker and runner again and again, and restarts it each time, as a runner
-// restarts a bundle. No result is ever incomplete or wrong, and at the end each is there once, and nothing else. Images are computed
-// again each time, so each attempt replaces the files of earlier ones.
+// restarts a bundle. No result is ever incomplete or wrong, and at the end each is there once, and nothing else. Images
+// are computed again each time, so each attempt replaces the files of earlier ones.
 func TestKilled(t *testing.T) {
 	const images = 6
 	dir := t.TempDir()
