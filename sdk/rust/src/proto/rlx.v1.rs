@@ -348,8 +348,6 @@ pub struct Step {
     pub start_ns: i64,
     #[prost(int64, tag = "3")]
     pub time_ns: i64,
-    /// The arithmetic of a step that runs programs of its own, a loop: what its iterations did. A multiply-add counts as
-    /// two. Without it, the host takes what spec/ops.md says of the op.
     #[prost(int64, optional, tag = "4")]
     pub flops: ::core::option::Option<i64>,
 }
