@@ -22,6 +22,9 @@ func TestConformance(t *testing.T) {
 	failing := []devicetest.Exception{
 		// as on wgpu, whose kernel it is
 		{Name: "conv1d/4/spread", Reason: "a convolution in tiles multiplies the padding by the weights"},
+		// see docs/cuda.md: the sums of scales and of minima are infinite
+		{Name: "dequant_matmul/21/spread", Reason: "an infinite value of x gives NaN with weights in q4_k"},
+		{Name: "dequant_matmul/22/spread", Reason: "an infinite value of x gives NaN with weights in q4_k"},
 	}
 	devicetest.Run(t, func(*testing.T) device.Backend { return shared },
 		devicetest.Options{MustHave: os.Getenv("RLX_REQUIRE_CUDA") != "", Failing: failing})

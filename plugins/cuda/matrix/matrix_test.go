@@ -197,7 +197,7 @@ func TestTurns(t *testing.T) {
 	for _, c := range []struct {
 		m, n, k int64
 		want    int // columns of the tile; 0 for another kind of tile
-	}{{4096, 2304, 768, 192}, {5184, 3072, 1024, 192}, {5184, 1024, 1024, 128}, {4096, 768, 768, 0},
+	}{{4096, 2304, 768, 192}, {5184, 3072, 1024, 192}, {5184, 1024, 1024, 128}, {4096, 768, 768, 128},
 		{4096, 4096, 4096, 0}, {5184, 1024, 4736, 0}, {64, 256, 768, 0}} {
 		g := ir.NewGraph("g")
 		n := op.FusedMatMul(op.Input(g, "x", ir.TypeOf(dtype.F32, c.m, c.k)),

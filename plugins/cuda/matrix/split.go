@@ -102,14 +102,19 @@ func (p product) choose(m, n, k, count int) (Tile, float64) {
 	if m <= leastRows {
 		list = append(list, p.device.fewRowTiles()...)
 	}
-	if p.typ != dtype.F32 && k <= mostTurns {
-		for _, t := range p.device.turnTiles() {
-			if t.groups(m, n, count) > p.device.Processors {
-				list = append(list, t)
-			}
+	best, least := p.device.choose(list, m, n, count)
+	if p.typ == dtype.F32 || k > mostTurns {
+		return best, least
+	}
+	for _, t := range p.device.turnTiles() {
+		if t.groups(m, n, count) <= p.device.Processors {
+			continue
+		}
+		if t, took := p.device.choose([]Tile{t}, m, n, count); took < least*(1+lostDepth/float64(k)) {
+			best, least = t, took/(1+lostDepth/float64(k))
 		}
 	}
-	return p.device.choose(list, m, n, count)
+	return best, least
 }
 
 // divisible reports whether the K of the product may be divided.
