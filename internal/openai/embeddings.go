@@ -104,6 +104,7 @@ func (e *Engine) Embed(ctx context.Context, client Client, ids []int, p text.Poo
 		}
 		if err == nil {
 			e.limits.Tokens.spend(client.Name, len(ids))
+			e.metrics.prompt.Add(float64(len(ids)))
 		}
 		return v, err
 	}

@@ -196,13 +196,14 @@ func testMetrics(t *testing.T, model string) {
 		f.post(t, "/v1/completions", request{"prompt": []int{1, 2, 3}, "max_tokens": 5, "temperature": 0})
 	}
 	f.post(t, "/v1/completions", request{"prompt": "a", "temperature": 5})
+	f.post(t, "/v1/embeddings", request{"input": []int{1, 2, 3, 4}})
 	b := f.numbers(t)
 	pages := []string{"rlx_cache_pages 8", "rlx_cache_pages_used 0", "rlx_cache_pages_kept 1"}
 	if model != pagedModel() {
 		pages = nil
 	}
 	for _, line := range append(pages,
-		"rlx_prompt_tokens_total 6", "rlx_generated_tokens_total 10", `rlx_texts_total{reason="length"} 2`,
+		"rlx_prompt_tokens_total 10", "rlx_generated_tokens_total 10", `rlx_texts_total{reason="length"} 2`,
 		`rlx_http_requests_total{path="POST /v1/completions",status="200"} 2`,
 		`rlx_http_requests_total{path="POST /v1/completions",status="400"} 1`, "rlx_texts_in_progress 0",
 		"rlx_first_token_seconds_count 2", "rlx_backend_lost_total 0",

@@ -57,7 +57,7 @@ func newMetrics(l Limits) *metrics {
 		"(client) or had used its tokens (tokens), the server was ending (ending), or the client went while it waited (gone).", "reason")
 	m.ended = counters("texts_total",
 		"Texts that have ended, by reason: end, stop, grammar, length, context, cancelled or error.", "reason")
-	m.prompt = counter("prompt_tokens_total", "Tokens of prompts.")
+	m.prompt = counter("prompt_tokens_total", "Tokens of prompts, and of texts for which vectors were computed.")
 	m.cached = counter("cached_tokens_total", "Tokens of prompts that were not computed again.")
 	m.generated = counter("generated_tokens_total", "Tokens that were generated.")
 	m.lost = counter("backend_lost_total", "Times that the backend was lost and started again.")
