@@ -39,7 +39,7 @@ func TestReason(t *testing.T) {
 		return &candidate{found: found{Backend: rlx.Backend{Name: name}}, ms: ms}
 	}
 	all := []*candidate{c("wgpu", 0.12345), c("cpu", 1297.4)}
-	if got, want := all[0].reason(all), "rlxrun bench measured 0.123 ms, and 1297 ms on cpu"; got != want {
+	if got, want := all[0].reason(all), "rlxrun bench measured 0.1235 ms, and 1297 ms on cpu"; got != want {
 		t.Errorf("%s; want %s", got, want)
 	}
 }

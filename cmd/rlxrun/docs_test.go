@@ -309,7 +309,7 @@ func download(t *testing.T, dir, line string) {
 }
 
 // manifestArgs matches the arguments of a program in the manifests of deploy.
-var manifestArgs = regexp.MustCompile(`args: \[(.*)\]`)
+var manifestArgs = regexp.MustCompile(`args: \[([^]]*)\]`)
 
 // TestManifests checks the flags of the programs in the manifests of deploy. make test-deploy checks the manifests.
 func TestManifests(t *testing.T) {
@@ -330,11 +330,12 @@ func TestManifests(t *testing.T) {
 		}
 		for _, m := range manifestArgs.FindAllStringSubmatch(string(text), -1) {
 			found++
+			args := strings.Join(strings.Fields(m[1]), " ")
 			program := "bin/rlxrun "
-			if strings.HasPrefix(m[1], "pull") {
+			if strings.HasPrefix(args, "pull") {
 				program = "bin/rlxc "
 			}
-			checkFlags(t, dir, program+strings.NewReplacer(", ", " ", `"`, "", "$(MODEL)", "MODEL").Replace(m[1]))
+			checkFlags(t, dir, program+strings.NewReplacer(", ", " ", `"`, "", "$(MODEL)", "MODEL").Replace(args))
 		}
 	}
 	if err != nil || found != 3 {

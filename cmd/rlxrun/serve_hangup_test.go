@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -50,6 +51,9 @@ func (n *notes) await(t *testing.T, text string, count int) {
 // one, several times at once, and with files that cannot be used. No text is cut off or changed, a bad file changes
 // nothing, and the answers come from the new file once it is loaded.
 func TestServeHangup(t *testing.T) {
+	if signal.Ignored(syscall.SIGHUP) {
+		t.Skip("SIGHUP is ignored, as nohup arranges it, also in the processes that this one starts")
+	}
 	file, err := llama()
 	if err != nil {
 		t.Fatal(err)
@@ -95,7 +99,10 @@ func TestServeHangup(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { cmd.Process.Kill() })
+	t.Cleanup(func() {
+		cmd.Process.Kill()
+		cmd.Wait() // other tests wait until this process has no children
+	})
 	url, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
 		t.Fatalf("%v\n%s", err, said)

@@ -110,7 +110,7 @@ func (p product) choose(m, n, k, count int) (Tile, float64) {
 		if t.groups(m, n, count) <= p.device.Processors {
 			continue
 		}
-		if t, took := p.device.choose([]Tile{t}, m, n, count); took < least*(1+lostDepth/float64(k)) {
+		if _, took := p.device.choose([]Tile{t}, m, n, count); took < least*(1+lostDepth/float64(k)) {
 			best, least = t, took/(1+lostDepth/float64(k))
 		}
 	}
