@@ -10,6 +10,7 @@ import (
 // list entry. The sum of an element is always of the same products in the same order, so tiles may be of any shape.
 
 const (
+	lastJoined = 8       // least number of channels whose taps are not worth joining in short lines
 	lastLine   = 6       // least number of pixels of a line whose tiles are not joined with those of other lines
 	lastList   = 1 << 13 // about how many entries a list has at most
 	lastChunk  = 1 << 16 // about how many floats of x and of the result a task reads and writes
@@ -78,7 +79,7 @@ func (g *convolution) shapeLast() {
 	}
 	d.vectors = pool.CeilDiv(channels, g.p.Set.Lanes)
 	d.flat = g.plain()
-	d.lines = !d.flat && (g.Transposed || d.each || g.out[2] >= lastLine)
+	d.lines = !d.flat && (g.Transposed || d.each || g.out[2] >= lastLine || g.joins())
 	pixels := g.N * elementwise.Volume(g.count)
 	if d.lines {
 		pixels = g.count[2]
@@ -87,6 +88,14 @@ func (g *convolution) shapeLast() {
 		k *= g.joinedTaps()
 	}
 	d.high, d.blocks = on.shape(pixels, d.vectors, k)
+}
+
+// joins reports whether the taps of a line of the kernel are read as one in lines of any length, as for the patches of
+// small images.
+func (g *convolution) joins() bool {
+	n := len(g.phaseTaps)
+	return g.cg < lastJoined && g.joinedTaps() > 1 && g.phaseTaps[0].at[2] >= 0 &&
+		g.phaseTaps[n-1].at[2]+(g.count[2]-1)*g.step[2] < g.In[2]
 }
 
 // shape returns how many pixels a tile has at most, and into how many blocks so many vectors of channels are divided.

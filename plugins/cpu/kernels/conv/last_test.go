@@ -26,12 +26,12 @@ func drawLast(r *rand.Rand) *Args {
 		} else {
 			g.Pad[i] = r.IntN(g.Kernel[i]*g.Dilation[i] + 2)
 		}
-		for g.OutSize()[i] < 1 {
+		for g.OutSize()[i] < 1 || !g.Transposed && g.In[i]+2*g.Pad[i] <= (g.Kernel[i]-1)*g.Dilation[i] {
 			g.In[i]++
 		}
 	}
 	g.Cin, g.Cout = 1+r.IntN(20), 1+r.IntN(100)
-	switch r.IntN(5) {
+	switch r.IntN(6) {
 	case 0: // depthwise
 		g.Groups = 2 + r.IntN(90)
 		g.Cin, g.Cout = g.Groups, g.Groups*(1+r.IntN(4)/3)
@@ -42,6 +42,12 @@ func drawLast(r *rand.Rand) *Args {
 		g.In[2], g.Cin, g.Cout = 100+r.IntN(300), 1+r.IntN(4), 1+r.IntN(150)
 		g.In[1], g.Kernel[1], g.Pad[1] = 1, 1, 0
 		g.In[0], g.Kernel[0], g.Pad[0] = 1, 1, 0
+	case 3: // patches
+		g.Transposed, g.Cin, g.Pad, g.Dilation = false, 1+r.IntN(9), [3]int{}, one
+		for i := 3 - axes; i < 3; i++ {
+			g.Stride[i] = max(1, g.Kernel[i]-r.IntN(2))
+			g.In[i] = g.Kernel[i]*(1+r.IntN(7)) + r.IntN(2)
+		}
 	}
 	return g
 }
