@@ -11,11 +11,7 @@ import (
 
 // TestBranches checks the sizes that If needs, and its errors. The numbers are those of dynamic_joined.
 func TestBranches(t *testing.T) {
-	f, err := Open("testdata/dynamic_joined/model.onnx")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
+	f := openModel(t, "dynamic_joined")
 	m, err := Import(f, Options{})
 	if err != nil {
 		t.Fatal(err)

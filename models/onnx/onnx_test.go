@@ -134,11 +134,7 @@ func firstRows(a *tensor.Array, count int, shape []int) *tensor.Array {
 // TestSmallestSize checks that a size is as large as the model needs, and that a range that is given and begins below
 // it is refused.
 func TestSmallestSize(t *testing.T) {
-	f, err := Open("testdata/dynamic_shapes/model.onnx") // it reads the last three elements on axis time
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
+	f := openModel(t, "dynamic_shapes") // it reads the last three elements on axis time
 	m, err := Import(f, Options{Sizes: map[string]Range{"batch": {1, 4}}})
 	if err != nil {
 		t.Fatal(err)
@@ -184,11 +180,7 @@ func TestPast(t *testing.T) {
 	if len(empty) > 0 {
 		t.Errorf("not found: %v", empty)
 	}
-	f, err := Open("testdata/dynamic_past/model.onnx")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
+	f := openModel(t, "dynamic_past")
 	m, err := Import(f, Options{Sizes: map[string]Range{"r": {2, 9}}})
 	if err != nil {
 		t.Fatal(err)
@@ -202,11 +194,7 @@ func TestPast(t *testing.T) {
 
 // TestLargestSize checks that a range ends where the model's positions do, here those of a BERT with 24.
 func TestLargestSize(t *testing.T) {
-	f, err := Open("testdata/dynamic_bert/model.onnx")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
+	f := openModel(t, "dynamic_bert")
 	m, err := Import(f, Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -265,6 +253,17 @@ func model(op string, attrs ...*onnxpb.AttributeProto) *onnxpb.ModelProto {
 			Node: []*onnxpb.NodeProto{
 				{Name: proto.String("n1"), OpType: &op, Input: []string{"x"}, Output: []string{"y"},
 					Attribute: attrs}}}}
+}
+
+// openModel opens a model of testdata for as long as the test runs.
+func openModel(t *testing.T, name string) *File {
+	t.Helper()
+	f, err := Open(filepath.Join("testdata", name, "model.onnx"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	return f
 }
 
 // importModel imports a model.

@@ -12,21 +12,30 @@ import (
 // C[rows, n] = A·B (+ C) (+ bias) (+ residual), n = 2*lanes or lanes.
 // A is packed k-major (rows floats per k), B is packed k-major (n floats per k).
 func genGemm(v vec) {
-	maxRows := 6
-	if v.wide() {
-		maxRows = 14
-	}
-	for _, vecs := range []int{2, 1} {
-		for rows := 1; rows <= maxRows; rows++ {
-			product(v, rows, vecs, fmt.Sprintf("gemm%dx%d%s", rows, vecs*v.lanes, v.name),
-				"func(k int, a, b, c *float32, ldc int, accumulate int, bias, residual *float32, ldr int)", fmaRow)
-		}
-	}
+	products(v, "gemm",
+		"func(k int, a, b, c *float32, ldc int, accumulate int, bias, residual *float32, ldr int)", fmaRow)
 	if !v.wide() {
-		rowsProduct(v, maxRows, 2)
-		rowsProduct(v, maxRows, 1)
+		rowsProduct(v, v.panelRows(), 2)
+		rowsProduct(v, v.panelRows(), 1)
 	}
 	fmaLoop(v)
+}
+
+// panelRows is the largest number of rows of a kernel.
+func (v vec) panelRows() int {
+	if v.wide() {
+		return 14
+	}
+	return 6
+}
+
+// products writes the kernels whose names begin with name; see product.
+func products(v vec, name, sig string, row func(disp int, x VecPhysical, b, sums []VecPhysical)) {
+	for _, vecs := range []int{2, 1} {
+		for rows := 1; rows <= v.panelRows(); rows++ {
+			product(v, rows, vecs, fmt.Sprintf("%s%dx%d%s", name, rows, vecs*v.lanes, v.name), sig, row)
+		}
+	}
 }
 
 // The registers of a kernel, which the macros of ../product/gemm_amd64.h use too. productCursor points to a row of C or

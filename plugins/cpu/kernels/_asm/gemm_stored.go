@@ -12,17 +12,9 @@ import (
 // same order. For every four elements of k, a kernel prefetches four cache lines of the panel of B that comes next, and
 // advances by aheadStep bytes. It prefetches nothing if aheadStep is 0.
 func genGemmStored(v vec) {
-	maxRows := 6
-	if v.wide() {
-		maxRows = 14
-	}
-	for _, vecs := range []int{2, 1} {
-		for rows := 1; rows <= maxRows; rows++ {
-			product(v, rows, vecs, fmt.Sprintf("gemmStored%dx%d%s", rows, vecs*v.lanes, v.name),
-				"func(k int, a *float32, lda int, b, c *float32, ldc int, accumulate int, bias, residual *float32, ldr int, ahead uintptr, aheadStep int)",
-				nil)
-		}
-	}
+	products(v, "gemmStored",
+		"func(k int, a *float32, lda int, b, c *float32, ldc int, accumulate int, bias, residual *float32, ldr int, ahead uintptr, aheadStep int)",
+		nil)
 }
 
 // storedThirds are the addresses of rows 0, 3, 6, 9 and 12 of A, and storedLda is the distance between rows in bytes.

@@ -25,6 +25,17 @@ func drawLines(r *rand.Rand) *Args {
 	return &g
 }
 
+// drawSpecial puts an infinity into x, or a NaN into the weights, in two of six cases.
+func drawSpecial(r *rand.Rand, g *Args, i int) {
+	switch i % 6 {
+	case 1:
+		g.X[r.IntN(len(g.X))] = float32(math.Inf(1))
+	case 2:
+		g.Weight = stored.F32(kerneltest.Randoms(r, g.Weight.Len()))
+		g.Weight.Floats[r.IntN(g.Weight.Len())] = float32(math.NaN())
+	}
+}
+
 // TestConvLines compares depthwise convolutions with the definition. An infinity in x must not spread.
 func TestConvLines(t *testing.T) {
 	early(t)
@@ -34,13 +45,7 @@ func TestConvLines(t *testing.T) {
 		r := kerneltest.RNG(seed)
 		for i := range kerneltest.Some(60) {
 			g := drawLines(r)
-			switch i % 6 {
-			case 1:
-				g.X[r.IntN(len(g.X))] = float32(math.Inf(1))
-			case 2:
-				g.Weight = stored.F32(kerneltest.Randoms(r, g.Weight.Len()))
-				g.Weight.Floats[r.IntN(g.Weight.Len())] = float32(math.NaN())
-			}
+			drawSpecial(r, g, i)
 			want := conv64(g)
 			dst, check := kerneltest.Guarded(len(want))
 			g.X, g.Out, g.Packed = slices.Clip(g.X), dst, new(Packed)

@@ -1,14 +1,12 @@
 package conv
 
 import (
-	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
 
 	"github.com/rlx-go/rlx/plugins/cpu/kernels/internal/kerneltest"
 	"github.com/rlx-go/rlx/plugins/cpu/kernels/pool"
-	"github.com/rlx-go/rlx/plugins/cpu/kernels/stored"
 	"github.com/rlx-go/rlx/plugins/cpu/kernels/vec"
 )
 
@@ -35,13 +33,7 @@ func TestConvMixed(t *testing.T) {
 		n := kerneltest.Some(60)
 		for i := range n {
 			g := drawMixed(r)
-			switch i % 6 {
-			case 1:
-				g.X[r.IntN(len(g.X))] = float32(math.Inf(1))
-			case 2:
-				g.Weight = stored.F32(kerneltest.Randoms(r, g.Weight.Len()))
-				g.Weight.Floats[r.IntN(g.Weight.Len())] = float32(math.NaN())
-			}
+			drawSpecial(r, g, i)
 			c := convolution{Args: *g, p: p, cg: g.Cin / g.Groups, og: g.Cout / g.Groups, out: g.OutSize()}
 			if c.mixed() {
 				taken++

@@ -1,7 +1,6 @@
 package conv
 
 import (
-	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -9,7 +8,6 @@ import (
 	"github.com/rlx-go/rlx/plugins/cpu/kernels/elementwise"
 	"github.com/rlx-go/rlx/plugins/cpu/kernels/internal/kerneltest"
 	"github.com/rlx-go/rlx/plugins/cpu/kernels/pool"
-	"github.com/rlx-go/rlx/plugins/cpu/kernels/stored"
 	"github.com/rlx-go/rlx/plugins/cpu/kernels/vec"
 )
 
@@ -45,13 +43,7 @@ func TestConvTiny(t *testing.T) {
 		r, met := kerneltest.RNG(seed), 0
 		for i := range kerneltest.Some(60) {
 			g := drawTiny(r)
-			switch i % 6 {
-			case 1:
-				g.X[r.IntN(len(g.X))] = float32(math.Inf(1))
-			case 2:
-				g.Weight = stored.F32(kerneltest.Randoms(r, g.Weight.Len()))
-				g.Weight.Floats[r.IntN(g.Weight.Len())] = float32(math.NaN())
-			}
+			drawSpecial(r, g, i)
 			want := conv64(g)
 			dst, check := kerneltest.Guarded(len(want))
 			g.X, g.Out = slices.Clip(g.X), dst
