@@ -18,9 +18,9 @@ func genBF16(v vec) {
 	tileRow()
 	blockRows()
 	for _, vecs := range []int{2, 1} {
-		for rows := 1; rows <= 14; rows++ {
+		for rows := 1; rows <= v.panelRows(); rows++ {
 			product(v, rows, vecs, fmt.Sprintf("pairs%dx%d", rows, vecs*v.lanes),
-				"func(k int, a, b, c *float32, ldc int, accumulate int, bias, residual *float32, ldr int)", pairsRow)
+				"func(k int, a, b, c *float32, ldc int, accumulate int, bias, residual *float32, ldr int)", packedRows(pairsRow))
 		}
 	}
 	tilesBF16()

@@ -13,7 +13,7 @@ import (
 // A is packed k-major (rows floats per k), B is packed k-major (n floats per k).
 func genGemm(v vec) {
 	products(v, "gemm",
-		"func(k int, a, b, c *float32, ldc int, accumulate int, bias, residual *float32, ldr int)", fmaRow)
+		"func(k int, a, b, c *float32, ldc int, accumulate int, bias, residual *float32, ldr int)", packedRows(fmaRow))
 	if !v.wide() {
 		rowsProduct(v, v.panelRows(), 2)
 		rowsProduct(v, v.panelRows(), 1)
@@ -30,10 +30,10 @@ func (v vec) panelRows() int {
 }
 
 // products writes the kernels whose names begin with name; see product.
-func products(v vec, name, sig string, row func(disp int, x VecPhysical, b, sums []VecPhysical)) {
+func products(v vec, name, sig string, left leftRows) {
 	for _, vecs := range []int{2, 1} {
 		for rows := 1; rows <= v.panelRows(); rows++ {
-			product(v, rows, vecs, fmt.Sprintf("%s%dx%d%s", name, rows, vecs*v.lanes, v.name), sig, row)
+			product(v, rows, vecs, fmt.Sprintf("%s%dx%d%s", name, rows, vecs*v.lanes, v.name), sig, left)
 		}
 	}
 }
@@ -71,23 +71,39 @@ func names(groups ...[]VecPhysical) (out []any) {
 	return out
 }
 
-// productSums writes the first part of a kernel, which computes the sums of products. row writes a step for one row, as
-// fmaRow does. If it is nil, the rows of A are as they are stored. The registers bs are free afterwards.
-func productSums(v vec, rows, vecs int, name, sig string, row func(disp int, x VecPhysical, b, sums []VecPhysical)) (
-	sums [][]VecPhysical, bs []VecPhysical) {
+// leftRows is how a kernel reads the rows of A.
+type leftRows struct {
+	what     string // it reads, with %d for the number of rows
+	begin    func(rows int)
+	prefetch func(rows, u int)                                          // for step u along k
+	row      func(rows, i, u int, x VecPhysical, b, sums []VecPhysical) // step u for row i; x is free
+	advance  func(rows, steps int)
+	unrolled bool // steps are unrolled for any number of rows
+}
+
+// packedRows are rows that are packed. row writes a step for one row, as fmaRow does.
+func packedRows(row func(disp int, x VecPhysical, b, sums []VecPhysical)) leftRows {
+	return leftRows{
+		what:     "panels of A with %d rows",
+		begin:    func(int) {},
+		prefetch: func(rows, u int) { PREFETCHT0(Mem{Base: productA, Disp: u*rows*4 + 1536}) },
+		row: func(rows, i, u int, x VecPhysical, b, sums []VecPhysical) {
+			row((u*rows+i)*4, x, b, sums)
+		},
+		advance: func(rows, steps int) { ADDQ(Imm(uint64(steps*rows*4)), productA) },
+	}
+}
+
+// productSums writes the first part of a kernel, which computes the sums of products. The registers bs are free
+// afterwards.
+func productSums(v vec, rows, vecs int, name, sig string, left leftRows) (sums [][]VecPhysical, bs []VecPhysical) {
 	width := vecs * v.bytes() // bytes of a row of the panel of B
 	TEXT(name, NOSPLIT, sig)
-	left := "panels of A with %d rows"
-	if row == nil {
-		left = "%d rows of A as they are stored"
-	}
-	Doc(fmt.Sprintf("%s is the kernel for "+left+", see genGemm in _asm/gemm.go.", name, rows))
+	Doc(fmt.Sprintf("%s is the kernel for "+left.what+", see genGemm in _asm/gemm.go.", name, rows))
 	Pragma("noescape")
 	MOVQ(arg("k"), productK)
 	MOVQ(arg("a"), productA)
-	if row == nil {
-		beginStored(rows)
-	}
+	left.begin(rows)
 	MOVQ(arg("b"), productB)
 	MOVQ(arg("c"), productC)
 	MOVQ(arg("ldc"), productLdc)
@@ -121,19 +137,13 @@ func productSums(v vec, rows, vecs int, name, sig string, row func(disp int, x V
 		for line := 0; line < width; line += 64 {
 			PREFETCHT0(Mem{Base: productB, Disp: (u+ahead)*width + line})
 		}
-		if row != nil {
-			PREFETCHT0(Mem{Base: productA, Disp: u*rows*4 + 1536})
-		}
+		left.prefetch(rows, u)
 		for i := range rows {
-			if row == nil {
-				storedRow(i, u, tmp[i%2], bs, sums[i])
-			} else {
-				row((u*rows+i)*4, tmp[i%2], bs, sums[i])
-			}
+			left.row(rows, i, u, tmp[i%2], bs, sums[i])
 		}
 	}
 	unroll := 1
-	if rows < unrolledRows || !v.wide() || row == nil {
+	if rows < unrolledRows || !v.wide() || left.unrolled {
 		unroll = 4
 	} else {
 		TESTQ(productK, productK)
@@ -143,19 +153,15 @@ func productSums(v vec, rows, vecs int, name, sig string, row func(disp int, x V
 		for u := range steps {
 			step(u)
 		}
-		if row == nil {
-			advanceStored(rows, steps)
-		} else {
-			ADDQ(Imm(uint64(steps*rows*4)), productA)
-		}
+		left.advance(rows, steps)
 		ADDQ(U32(uint32(steps*width)), productB)
 	})
 	return sums, bs
 }
 
 // product writes one kernel.
-func product(v vec, rows, vecs int, name, sig string, row func(disp int, x VecPhysical, b, sums []VecPhysical)) {
-	sums, bs := productSums(v, rows, vecs, name, sig, row)
+func product(v vec, rows, vecs int, name, sig string, left leftRows) {
+	sums, bs := productSums(v, rows, vecs, name, sig, left)
 	// The order of additions is fixed: the product, earlier blocks of k, bias, residual.
 	add := func(step GPPhysical) {
 		for _, s := range sums {

@@ -14,7 +14,8 @@ import (
 func genGemmStored(v vec) {
 	products(v, "gemmStored",
 		"func(k int, a *float32, lda int, b, c *float32, ldc int, accumulate int, bias, residual *float32, ldr int, ahead uintptr, aheadStep int)",
-		nil)
+		leftRows{what: "%d rows of A as they are stored", begin: beginStored, prefetch: func(int, int) {},
+			row: storedRow, advance: advanceStored, unrolled: true})
 }
 
 // storedThirds are the addresses of rows 0, 3, 6, 9 and 12 of A, and storedLda is the distance between rows in bytes.
@@ -39,7 +40,7 @@ func beginStored(rows int) {
 }
 
 // storedRow is fmaRow for element u of row i.
-func storedRow(i, u int, x VecPhysical, b, sums []VecPhysical) {
+func storedRow(_, i, u int, x VecPhysical, b, sums []VecPhysical) {
 	at := fmt.Sprintf("%d(%s)", 4*u, storedThirds[i/3].Asm())
 	if i%3 > 0 {
 		at += fmt.Sprintf("(%s*%d)", storedLda.Asm(), i%3)

@@ -152,7 +152,7 @@ func quadTiles(rows int, unsigned, instruction string) {
 
 // quadProduct writes one kernel.
 func quadProduct(v vec, rows int, name string, row func(disp int, x VecPhysical, b, sums []VecPhysical)) {
-	sums, _ := productSums(v, rows, 2, name, "func(k int, a, b, c *float32, ldc int)", row)
+	sums, _ := productSums(v, rows, 2, name, "func(k int, a, b, c *float32, ldc int)", packedRows(row))
 	for _, s := range sums {
 		macro("STORE_ROW2", append([]any{v.bytes()}, names(s)...)...)
 	}
